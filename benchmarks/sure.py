@@ -17,7 +17,7 @@ from zoolearn.data.task import Task
 from zoolearn.training.predict import average
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.disk.stored import load_labels
-from zoolearn.zoo.learning.evaluation import held_out_answers
+from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Scores
 
 LEARNED = 6
@@ -91,7 +91,7 @@ def _few_rows(zoo: Zoo, tasks: Sequence[Task]) -> Table:
             for task in tasks:
                 test, held_out = (
                     apply_temperature(said, 1 / power)
-                    for said in (_votes(zoo, task), held_out_answers(zoo.folder, zoo.index, task.name))
+                    for said in (_votes(zoo, task), StoredVotes(zoo.folder, zoo.index).answer(task.name))
                 )
                 labels = load_labels(zoo.folder, zoo.tasks[task.name], "test")
                 for _ in range(10):

@@ -1,9 +1,9 @@
-"""A zoo that people own: it lives in a folder, learns from their data, answers, is served, undone and forgets.
+"""Owned zoos: a zoo in a folder that learns from files, predicts, is served over HTTP, undone and made to forget.
 
-`zoolearn.new` and `zoolearn.open` give a `Zoo`. Eight rooms, each importing only those before it: `inputs` are people's own
-files, `disk` is the folder, `intake` brings rows into it, `learning` makes an episode of them and measures it, `answers`
-are what a zoo is asked, `export` hands a task to other programs, `changes` undo, forget, prune, correct and rename, and
-`serve` answers over HTTP. `estimator` is the zoo for scikit-learn.
+`zoolearn.new` and `zoolearn.open` give a `Zoo`. Eight rooms, each importing only those before it: `inputs` reads
+people's files, `disk` is the folder, `intake` stores rows in it, `learning` runs an episode on them and measures it,
+`answers` predicts, `export` writes a task as one file for other programs, `changes` undoes, forgets, prunes, corrects
+and renames, and `serve` is the HTTP server. `estimator` is Model Zoo for scikit-learn.
 """
 
 from zoolearn.zoo.zoo import Zoo, new, open

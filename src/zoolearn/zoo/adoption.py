@@ -1,4 +1,4 @@
-"""A zoo folder made of a finished run of Model Zoo: its members, and the data of its benchmark."""
+"""Makes a zoo folder of a finished run of Model Zoo: its members, and the data of its benchmark."""
 
 from collections.abc import Generator
 from dataclasses import replace
@@ -20,7 +20,7 @@ from zoolearn.zoo.zoo import Zoo
 
 
 def iter_adopt(folder: Path | str, run: Path | str, data: Path | str | None = None) -> Generator[Step, None, Zoo]:
-    """Makes a zoo of a run, episode by episode: members are taken over, their votes asked again, rows stored."""
+    """Makes a zoo of a run, episode by episode: copies members, computes their votes again, and stores rows."""
     source, zoo = RunFolder(Path(run)), ZooFolder(Path(folder))
     zoo.check_used()
     header = source.header()

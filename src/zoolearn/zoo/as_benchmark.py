@@ -1,4 +1,4 @@
-"""The tasks of a zoo shown to any method, as a benchmark."""
+"""The stored tasks of a zoo as a benchmark, for runs of any method."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,20 +15,19 @@ from zoolearn.zoo.disk.stored import load_parts
 
 @dataclass(frozen=True)
 class StoredTasks(Own):
-    """A zoo folder by its path: its tasks in the order that it learned them, with the rows that it stores of each;
-    one that grew comes in parts, as it came to the zoo.
+    """A zoo folder as a benchmark: its tasks in the order they were learned, with their stored rows.
 
-    A run knows them again by the digest of these rows, as those of every benchmark: it goes on where they are the same.
+    A task that grew comes in parts, as it arrived. A run is resumed only if the rows are the same, by their digest.
     """
 
     @classmethod
     def at(cls, word: str) -> "StoredTasks":
-        """The zoo at a path, from the folder that we are in."""
+        """The zoo at a path, relative to the current folder."""
         folder = Path(word).expanduser().absolute()
         return cls(word, folder, "", f"zoo-{folder.name}")
 
     def benchmark(self, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
-        """Its tasks, memory-mapped; refused where no rows to train on are kept."""
+        """Its tasks, memory-mapped; raises if no training rows are kept."""
         if making:
             raise SettingsError(
                 f"{self.word} is a zoo: its tasks are as they are, and {', '.join(making)} is no option"
@@ -46,5 +45,5 @@ class StoredTasks(Own):
 
     @property
     def benchmark_source(self) -> dict[str, str]:
-        """None: no code of anybody's makes it."""
+        """Empty: no code of the caller makes this benchmark."""
         return {}

@@ -1,4 +1,4 @@
-"""Model Zoo as people own it: every episode is trained as long as its rows need, unless it is given how long."""
+"""The learner of owned zoos: Model Zoo whose epochs are chosen by the number of rows, unless given."""
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,9 +26,7 @@ TIMED_ROWS = 128  # that the length of a step is measured by
 
 
 def epochs_for(tasks: Sequence[Task], batch_size: int, *, balanced: bool = False) -> int:
-    """Passes over these tasks, so that a training takes about as many steps whatever the number of rows.
-
-    At least 3, so that each row counts, and at most 50, after which few rows bring nothing new.
+    """Epochs over these tasks for about the same number of steps whatever the number of rows, from 3 to 50.
 
     >>> from zoolearn import benchmark
     >>> digits = benchmark("split-digits")[0]
@@ -50,7 +48,7 @@ def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
 
 
 def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
-    """Refuses a number of epochs that no training has, and any where nothing is trained."""
+    """Raises on fewer than 1 epoch, and on any if nothing is trained."""
     if epochs is not None and not trains:
         raise SettingsError(f"epochs is {epochs}, but nothing is trained in a zoo on features; leave it out")
     if epochs is not None and epochs < 1:
@@ -59,10 +57,7 @@ def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an episode will do: the tasks that it trains on, for how many epochs, and about how many seconds.
-
-    No epochs: nothing is trained, its member comes of statistics.
-    """
+    """The plan of an episode: its tasks, epochs and approximate seconds; 0 epochs if its member is made of statistics."""
 
     tasks: tuple[str, ...]
     rows: int  # in an epoch
@@ -75,10 +70,10 @@ class OwnedZoo(ModelZoo):
     """Model Zoo whose epochs are chosen for each episode where `epochs` is None."""
 
     epochs: int | None = derived(default=None)
-    seeing: dict[str, Member] = derived(default_factory=dict)  # by task, of whose features statistics are known
+    seeing: dict[str, Member] = derived(default_factory=dict)  # by task, the member whose features statistics are of
 
     def first_member(self, task: str) -> Member:
-        """The one of whose features statistics of a task are kept, with one head."""
+        """The member, with one head, whose features the statistics of a task are of."""
         return self.seeing[task]
 
     def fit(
@@ -93,7 +88,7 @@ class OwnedZoo(ModelZoo):
         return replace(self.recipe, epochs=epochs)
 
     def iter_learn_again(self, task: str) -> Generator[Progress, None, None]:
-        """An episode on a task as it is kept by now, its rows corrected: nothing comes, and a member is trained as ever."""
+        """An episode on the kept rows of a task, after they were corrected; no new rows arrive."""
         with self.begin_episode():
             weights = self.past_weights(without=task)
             names = [task, *self.draw(weights)]
@@ -101,7 +96,7 @@ class OwnedZoo(ModelZoo):
             self._end(names, weights, member)
 
     def refit(self, part: Task, source: Member) -> None:
-        """An episode without training: a head for what is kept of a task and has come now, on the features of a member."""
+        """An episode without training: fits a head to the kept and new rows of a task, on the features of a member."""
         with self.begin_episode():
             self.count_arrival(part)
             member = refit_head(self, source, self.with_kept(part))
@@ -111,7 +106,7 @@ class OwnedZoo(ModelZoo):
         self.classes[part.name] = part.classes
 
     def _count_features(self, part: Task, source: Member) -> None:
-        """Adds a part to the statistics of its task; where these are not known, they are of what is at hand, as `source` sees it."""
+        """Adds a part to the statistics of its task; if there are none, starts them with the features of `source`."""
         if part.name in self.statistics:
             more = feature_statistics(self.seeing[part.name].net, part, self.recipe)
             self.statistics[part.name] = self.statistics[part.name].merge(more)
@@ -120,7 +115,7 @@ class OwnedZoo(ModelZoo):
 
     def _end(self, names: Sequence[str], weights: Mapping[str, float], member: Member) -> None:
         self.members.append(member)
-        self.train_votes[names[0]] = Votes("kept")  # those are counted who know its rows of today
+        self.train_votes[names[0]] = Votes("kept")  # earlier votes were on other rows
         for name in names:
             self._count_vote(name, member)
         self.latest = Episode(tuple(names), weights, member.loss)

@@ -1,4 +1,4 @@
-"""A smaller zoo made of a zoo: one member that answers for every task as all of them do."""
+"""Distils a zoo into a smaller one: a single member that answers for every task as all of them do."""
 
 from collections.abc import Generator
 from pathlib import Path
@@ -22,7 +22,7 @@ from zoolearn.zoo.zoo import Zoo
 
 
 def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Generator[Progress, None, Zoo]:
-    """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` stays as it is."""
+    """Writes a zoo of one member into a new or empty folder, with the same tasks and rows; `zoo` is not changed."""
     index, target = zoo.index, ZooFolder(Path(to))
     target.check_used()
     if index.settings.features is not None:
@@ -53,6 +53,6 @@ def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Gene
 
 
 def _without_votes(entry: TaskEntry) -> TaskEntry:
-    """A task whose older members are gone, and what they said and saw."""
+    """A task without the votes and statistics of members that are gone."""
     gone: dict[str, Any] = {"asked": (), "votes": None, "statistics": None, "seen_by": None}
     return TaskEntry(entry.name, tuple(changed(arrival, **gone) for arrival in entry.arrivals))

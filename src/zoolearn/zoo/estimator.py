@@ -32,27 +32,28 @@ from zoolearn.zoo.answers.none_of_these import check_sure, fit_familiarity, why_
 from zoolearn.zoo.intake.extracting import Features, Given
 from zoolearn.zoo.row_weights import Rows, WeightedZoo, combine_answers, float32_rows
 
-FIRST = "default"  # the task of callers who have one only
+FIRST = "default"  # the task if none is named
 
 
 class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A zoo of small nets over columns of features: `fit` for one task, `partial_fit` with a name for one task after another.
+    """A zoo of small nets for arrays of features: `fit` for one task, `partial_fit` with a name for one task after another.
 
-    Each call of `partial_fit` is an episode: a new member, trained on the rows given and on up to `tasks_per_episode` - 1
-    earlier calls. A name that was met before means more rows of that task: the members of all its episodes vote. Rows of
-    one class are joined with earlier ones of their task, or wait for a second class; labels never seen are new classes, and
-    their rows are joined with earlier ones of all others. `task_classes_` are sorted: a new one moves columns, so go by
-    names. Once there are several tasks, every question names its task; `classes_` are those of the one learned last.
+    Each call of `partial_fit` is an episode: a new member, trained on the given rows and on up to
+    `tasks_per_episode` - 1 earlier calls, so that its cost does not grow with their number. A known name means more
+    rows of that task; the members of all its episodes vote. Rows of a single class are joined with earlier ones of
+    their task, or wait for a second class; new labels are new classes, and their rows are joined with earlier ones
+    of all others. `task_classes_` are sorted, so a new class moves columns. With several tasks, every prediction
+    names its task; `classes_` are those of the task learned last.
 
-    With `features`, X are pictures in uint8, (count, height, width, 3) or (count, 3, height, width), and the file (or function,
-    with the `size` that it takes) makes features of them: nothing is trained, the newest episode of a task has all its rows
-    and answers alone, and settings of training count for nothing.
+    With `features`, X are uint8 pictures, (count, height, width, 3) or (count, 3, height, width), and the file (or
+    function, with the `size` that it takes) gives their features. Then nothing is trained: the newest episode of a
+    task has all its rows and answers alone, and settings of training have no effect.
 
-    With `held_out`, such a share of the rows of each call is not trained on: the temperature of a task's answers is fitted
-    to it, so that chances hold, and `predict` with `sure` gives None (none of these) where the likeliest class has a lower
-    chance, or a row is like nothing that was learned.
+    With `held_out`, this share of the rows of each call is not trained on but calibrates the task's probabilities,
+    and `predict` with `sure` gives None (none of these) if the likeliest class has a lower probability, or if a row
+    is unlike the training rows.
 
-    It holds the rows that it was taught with (the share `replay`), and so does its pickle; `without_rows` does not.
+    The estimator and its pickle hold training rows (the share `replay`); `without_rows` gives a copy without them.
 
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
@@ -110,9 +111,9 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         task: str = FIRST,
         sample_weight: Any = None,
     ) -> Self:
-        """Learns one more episode, of a new task or of one met before, which may grow by classes that it did not have.
+        """Learns one more episode, of a new task or of a known one, which may bring new classes.
 
-        `classes` may name those that will come later; their columns are there from the first call on.
+        `classes` may name classes that come later; their columns exist from the first call on.
         """
         first = not hasattr(self, "learner_")
         rows, labels = self._read_rows(X, y, reset=first)
@@ -126,7 +127,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._learn(rows, labels, self._all_classes(labels, classes, task), task, sample_weight)
 
     def _read_rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
-        """Rows as they are learned from, and their labels if there are any."""
+        """Rows as they are stored, and labels if `y` is given."""
         if self.features is None:
             taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
             return (float32_rows(taken), np.empty(0)) if isinstance(y, str) else (float32_rows(taken[0]), taken[1])
@@ -160,12 +161,12 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
         self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
         self.judges_: dict[str, Rows] = {}  # rows held out of each task
-        self.temperatures_: dict[str, float] = {}  # fitted when they are first asked for
-        self.familiar_: dict[str, Familiarity] = {}  # so, too
+        self.temperatures_: dict[str, float] = {}  # fitted when first used
+        self.familiar_: dict[str, Familiarity] = {}  # likewise
         return self
 
     def _all_classes(self, y: NDArray[Any], classes: Any, task: str) -> NDArray[Any]:
-        """The classes of a task with these rows; it may have had fewer."""
+        """The sorted classes of a task with these rows."""
         known = self.task_classes_.get(task)
         named = y if classes is None else np.unique(classes)
         for what, labels in (("y", y), ("it", known)):
@@ -199,7 +200,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _hold_out(self, rows: Rows, task: str) -> Rows:
-        """These rows without those that are held out, a share of each class; the others are kept to judge by."""
+        """These rows without a held-out share of each class, which is kept for calibration."""
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it is a share of the rows, from 0 to below 1")
         order = np.random.default_rng(derive(self.learner_.seed, "held out", task)).permutation(len(rows.y))
@@ -213,9 +214,10 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return rows.select(~held)
 
     def _join_earlier(self, rows: Rows, task: str) -> Rows:
-        """These rows; with those that wait, and with as many earlier ones of their task as they need beside them.
+        """These rows with waiting ones, and with as many earlier ones of their task as they need.
 
-        Rows of one class need another, new classes all that came before; features are fitted to all there are.
+        Rows of a single class need another class, new classes need rows of all others; features are fitted to
+        all rows.
         """
         if task in self.waiting_:
             rows = self.waiting_[task] + rows
@@ -248,7 +250,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.from_numpy(weights.astype(np.float32))
 
     def predict_proba(self, X: Any, task: str | None = None) -> NDArray[np.float64]:  # noqa: N803
-        """The probability of each class of a task, which is named if there are several; columns as in its `task_classes_`."""
+        """The probability of each class, columns as in `task_classes_`; `task` is required if there are several."""
         check_is_fitted(self, "task_")
         rows, _ = self._read_rows(X, reset=False)
         name = self._resolve_task(task)
@@ -262,7 +264,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.temperatures_[name]
 
     def _votes(self, rows: torch.Tensor, name: str) -> torch.Tensor:
-        """What members say of rows together, before any temperature."""
+        """The combined probabilities of all episodes of a task, not calibrated."""
         count = len(self.task_classes_[name])
         outputs = [
             (self._columns(labels, name), self.learner_.predict_proba(rows, episode).double().numpy())
@@ -273,13 +275,14 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.from_numpy(combine_answers(outputs, len(rows), count))
 
     def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
-        """The places of labels among the classes that a task has by now."""
+        """The columns of labels among the classes of a task."""
         return np.searchsorted(self.task_classes_[name], labels)
 
     def predict(self, X: Any, task: str | None = None, sure: float = 0.0) -> NDArray[Any]:  # noqa: N803
-        """The most probable class of each row, for a task, which is named if there are several.
+        """The most probable class of each row; `task` is required if there are several.
 
-        With `sure` above 0, objects: None where that class has a lower chance, or a row is like nothing that was learned.
+        With `sure` above 0, an object array with None where the probability is lower, or a row is unlike the
+        training rows.
         """
         check_sure(sure)
         probabilities = self.predict_proba(X, task)
@@ -292,7 +295,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([None if why else label for label, why in zip(named, reasons, strict=True)], dtype=object)
 
     def _familiarity(self, name: str) -> Familiarity:
-        """What tells rows that are like nothing learned of a task, by its newest member."""
+        """Detects rows that are unlike the training rows of a task, by its newest member."""
         if name not in self.familiar_:
             judges, kept = self.judges_.get(name), self.learner_.kept
             if judges is None or not self.episodes_[name]:
@@ -313,11 +316,11 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return torch.from_numpy(np.searchsorted(self.task_classes_[name], rows.y))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803
-        """The accuracy on rows of a task, which is named if there are several."""
+        """The accuracy on rows of a task; `task` is required if there are several."""
         return float(accuracy_score(y, self.predict(X, task), sample_weight=sample_weight))
 
     def without_rows(self) -> Self:
-        """A copy that answers as this one does, but holds no row, as its pickle does not; it cannot learn on."""
+        """A copy that predicts the same but holds no rows, as does its pickle; it cannot learn further."""
         check_is_fitted(self, "task_")
         for name in self.judges_:
             _ = self._temperature(name), self.episodes_[name] and self._familiarity(name)
@@ -340,7 +343,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _seed(random_state: Any) -> int:
-    """A seed out of what scikit-learn takes for randomness: a number, a generator that gives one, or None: any."""
+    """A seed from scikit-learn's `random_state`: a number, a generator, or None for any."""
     if isinstance(random_state, Integral):
         return derive(0, repr(int(random_state)))
     return derive(0, int(check_random_state(random_state).randint(1 << 31)))

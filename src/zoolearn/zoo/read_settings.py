@@ -1,4 +1,4 @@
-"""A zoo's settings as its folder records them, read without trust: of the right kind, within bounds, and possible."""
+"""Reads a zoo's settings from its folder without trusting them: types, bounds and consistency are checked."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -14,7 +14,7 @@ from zoolearn.zoo.settings import LARGEST_INPUT, OF_RECIPE, Name, ZooSettings
 
 
 def read_settings(record: Json, where: str) -> ZooSettings:
-    """Settings out of a JSON file, in the place that `where` names."""
+    """Settings from a JSON record; errors name `where` it is."""
     try:
         _check_words(record, [setting.name for setting in fields(ZooSettings) if not setting.metadata.get("is_new")])
         settings = msgspec.convert(record, ZooSettings)
@@ -33,13 +33,13 @@ def _check_words(record: Json, words: Iterable[str]) -> None:
 
 
 def _check_recipe(record: Mapping[str, Json]) -> None:
-    """A recipe itself refuses what is no setting, of another type or out of bounds."""
+    """Checks a recipe by constructing it."""
     _check_words(record, [setting.name for setting in OF_RECIPE])
     Recipe(**{**record, "epochs": 1 if record["epochs"] is None else record["epochs"]})
 
 
 def _check_grow(record: Json) -> None:
-    """The name of a way to grow, or one with settings; those of ours are checked, others when a learner is made."""
+    """Checks the name of a way to grow and its settings, if it is one of ours."""
     own = {"name": record} if isinstance(record, str) else msgspec.convert(record, dict[Name, str | bool | int | float])
     _check_words(own, ["name"])
     _check_printable([str(value) for pair in own.items() for value in pair])

@@ -1,6 +1,6 @@
-"""A zoo on the features of another extractor: its pictures are read again where they were, and all heads made again.
+"""Moves a zoo to the features of another extractor: reads its pictures again and makes all heads again.
 
-The zoo before stays in the folder, named by the index as what undo gives back, until the next change.
+The zoo before stays in the folder, for undo, until the next change.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -27,16 +27,16 @@ from zoolearn.zoo.zoo import Zoo
 
 @dataclass(frozen=True)
 class Refeatured:
-    """How every task was answered before, and is now."""
+    """The measures of every task before and now."""
 
     before: Mapping[str, Measure]
     after: Mapping[str, Measure]
 
 
 def iter_refeature(zoo: Zoo, given: Given) -> Generator[Step, None, Refeatured]:
-    """Brings a zoo to other features; `undo` takes it back, as long as nothing else was changed.
+    """Moves a zoo to other features; `undo` reverts it until the next change.
 
-    Its files must be where they were when they were learned from, and be the same.
+    The files must be where they were when they were learned from, unchanged.
     """
     extractor = given.extractor
     with zoo.folder.begin_change() as index:
@@ -72,7 +72,7 @@ def _read_names(folder: ZooFolder, rows: Rows) -> list[str]:
 
 
 def _iter_read_tasks(folder: ZooFolder, index: Index, extractor: Extractor) -> Generator[Step, None, Index]:
-    """The zoo with features of the other extractor; labels, names and corrections are those that are there."""
+    """The index with features of the other extractor; labels, names and corrections are kept."""
     done, total = 0, sum(rows.count for rows in _iter_rows(index))
     tasks = {}
     for task, entry in index.tasks.items():

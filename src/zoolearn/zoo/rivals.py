@@ -1,4 +1,4 @@
-"""What else could have been done with a zoo's own rows: fine-tuning one net, a net for each task, one net on everything."""
+"""Compares a zoo with other methods on its own rows: one net fine-tuned, one net for each task, one net on everything."""
 
 import math
 from collections.abc import Generator, Mapping, Sequence
@@ -28,7 +28,7 @@ BYTES = 4  # of a weight
 def iter_compare(
     zoo: Zoo, out: Path, epochs: int | None = None, command: str = ""
 ) -> Generator[Step | Progress, None, list[Standing]]:
-    """The zoo and its rivals, which are trained one after another in folders of `out`; what is finished is only read."""
+    """The zoo and its rivals, which are trained one after another in folders of `out`; finished ones are reused."""
     specs = rival_specs(zoo, epochs)
     held_out = {name: zoo.accuracy(name).rows for name in zoo.tasks}
     found = {"the zoo": standing_of_zoo(zoo)}
@@ -47,9 +47,9 @@ def iter_compare(
 
 
 def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
-    """A run of each rival on the zoo's stored rows, in its own order, with its net, its recipe and its seed.
+    """A run of each rival on the zoo's stored rows, with its order, net, recipe and seed.
 
-    Without `epochs`, as many that each is shown as many rows in all as the members of the zoo together.
+    `epochs` default to as many rows in all as the zoo's members were trained on.
     """
     if len(zoo.tasks) < 2:
         raise DataError(
@@ -78,18 +78,18 @@ def _count_epochs(zoo: Zoo) -> int:
 
 
 def rows_trained(zoo: Zoo) -> int | None:
-    """The rows that all members were shown in training; None where that is not known of one."""
+    """The rows that all members were trained on; None if unknown for one."""
     counts = [member.rows_trained for member in zoo.members]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def rows_at_hand(zoo: Zoo) -> list[int]:
-    """The training rows that are stored of each task, or of each part of one, in the order that they came."""
+    """The stored training rows of each task, or of each part of one, in the order of arrival."""
     return [len(task.train) for task in StoredTasks.at(str(zoo.path)).benchmark()]
 
 
 def standing_of_zoo(zoo: Zoo) -> Standing:
-    """The zoo as it is, by the votes that it stores: no net is asked."""
+    """The accuracy and costs of the zoo, from its stored votes."""
     shares = [zoo.accuracy(name) for name in zoo.tasks]
     seconds = sum(member.seconds for member in zoo.members)
     megabytes = sum(member.bytes for member in zoo.members) / 1e6
@@ -98,7 +98,7 @@ def standing_of_zoo(zoo: Zoo) -> Standing:
 
 
 def balanced_of_run(zoo: Zoo, learner: Learner) -> float:
-    """The mean over the zoo's tasks of the balanced accuracy with which the learner of a run answers them."""
+    """The mean balanced accuracy of a run's learner over the zoo's tasks."""
     shares = []
     for name in zoo.tasks:
         test, classes = zoo.task(name).test, zoo.tasks[name].classes
@@ -108,7 +108,7 @@ def balanced_of_run(zoo: Zoo, learner: Learner) -> float:
 
 
 def standing_of_run(name: str, results: Results, rows: Mapping[str, int], balanced: float) -> Standing:
-    """A finished run; `rows` are the held-out rows of each task."""
+    """The accuracy and costs of a finished run; `rows` are the held-out rows of each task."""
     last = zip(results.tasks, results.accuracy[-1], strict=True)
     shares = [Share.of(value, rows[task]) for task, value in last if value is not None]
     megabytes = results.num_parameters * BYTES / 1e6
@@ -117,7 +117,7 @@ def standing_of_run(name: str, results: Results, rows: Mapping[str, int], balanc
 
 
 def trained_each_time(once: Standing, rows: Sequence[int]) -> Standing:
-    """What it costs to train the net on all rows again whenever a task comes: its last training is one like `once`.
+    """The cost of training the net on all rows again whenever a task arrives; the last training costs `once`.
 
     >>> once = Standing("one net", 0.9, 0.8, 0.95, balanced=0.9, seconds=60.0, rows_trained=600, megabytes=1.0, rows_kept=60)
     >>> again = trained_each_time(once, [10, 20, 30])
@@ -130,7 +130,7 @@ def trained_each_time(once: Standing, rows: Sequence[int]) -> Standing:
 
 
 def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
-    """The mean of the tasks' accuracies, and its 95 % interval out of theirs (Zou and Donner, 2008).
+    """The mean accuracy over tasks with its 95 % interval, from the intervals of tasks (Zou and Donner, 2008).
 
     >>> [round(value, 3) for value in mean_interval([Share(50, 100), Share(90, 100)])]
     [0.7, 0.639, 0.753]
@@ -142,7 +142,7 @@ def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
 
 
 def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
-    """What is equal, what is not, and what the numbers say: to be read with every comparison."""
+    """What is equal in the comparison and what is not, in sentences to be read with it."""
     settings, epochs = zoo.settings, epochs or _count_epochs(zoo)
     sentences = [
         f"All have the same net ({settings.backbone}), recipe and seed, one training each. The rivals train for {epochs} "

@@ -1,4 +1,4 @@
-"""What the estimator's zoo adds to Model Zoo: rows that count more or less, and answers about some classes each as one."""
+"""The estimator's Model Zoo: sample weights, and answers of episodes that know different classes."""
 
 from collections.abc import Generator, Sequence
 from copy import copy
@@ -22,7 +22,7 @@ from zoolearn.training.fit import Progress
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one call: features, labels as they were given, and how much each counts."""
+    """Rows of one call: features, labels as given, and sample weights."""
 
     x: torch.Tensor
     y: NDArray[Any]
@@ -39,12 +39,12 @@ class Rows:
 
 @dataclass(kw_only=True, eq=False)
 class WeightedZoo(ModelZoo):
-    """Model Zoo whose rows may count more or less in the loss of a training."""
+    """Model Zoo with sample weights in the training loss."""
 
-    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks whose rows are not alike
+    row_weights: dict[str, torch.Tensor] = saved(default_factory=dict)  # of tasks with unequal weights
 
     def learn_weighted(self, task: Task, weights: torch.Tensor) -> None:
-        """`learn`, with a weight for each row; those of rows that are not kept are forgotten."""
+        """`learn` with a weight for each row; weights of rows that are not kept are dropped."""
         if bool((weights != 1).any()):
             self.row_weights[task.name] = weights
         self.learn(task)
@@ -58,27 +58,27 @@ class WeightedZoo(ModelZoo):
     def fit(
         self, net: Net, tasks: Sequence[Task], seed: int | None = None, **slots: Any
     ) -> Generator[Progress, None, float]:
-        """Trains the net of a member by rows as they count; members are the paper's, which have no loss of their own."""
+        """Trains the net of a member by weighted rows."""
         if any(task.name in self.row_weights for task in tasks):
             weights = torch.cat([self.weights_of(task) / self.weights_of(task).mean() for task in tasks])
             slots["loss"] = partial(_weighted_loss, weights=weights)
         return super().fit(net, tasks, seed, **slots)
 
     def drop(self, tasks: Sequence[str]) -> None:
-        """Forgets tasks that others have taken the place of, rows and members."""
+        """Removes tasks that others have replaced, with their rows and members."""
         self.members = [member for member in self.members if not {*member.votes} & {*tasks}]
         for name in tasks:
             del self.kept[name], self.classes[name]
 
     def without_rows(self) -> Self:
-        """A copy that answers as this one does, without any row or what is known of single rows."""
+        """A copy that predicts the same, without rows or votes on them."""
         bare = copy(self)
         bare.kept, bare.train_votes, bare.test_votes, bare.row_weights = {}, {}, {}, {}
         return bare
 
 
 def _weighted_loss(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tensor:
-    """The cross-entropy of rows that count by their weights, whose mean is 1."""
+    """The weighted cross-entropy; weights have mean 1."""
     assert batch.row_index is not None
     logits, first = net.forward_mixed(batch.x, batch.tasks, batch.task_index)
     missed = F.cross_entropy(logits, batch.y + first, reduction="none")
@@ -86,7 +86,7 @@ def _weighted_loss(net: Net, batch: Batch, weights: torch.Tensor) -> torch.Tenso
 
 
 def float32_rows(x: NDArray[Any]) -> torch.Tensor:
-    """Rows as nets take them; what does not fit in 32 bits is brought to their limits."""
+    """Rows as float32; values out of range are clipped."""
     largest = float(np.finfo(np.float32).max)
     return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))
 
@@ -94,9 +94,10 @@ def float32_rows(x: NDArray[Any]) -> torch.Tensor:
 def combine_answers(
     outputs: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int
 ) -> NDArray[np.float64]:
-    """Answers about some classes each, as one about all.
+    """Combines probabilities of episodes that know different classes of a task.
 
-    Those about the most classes say how likely the classes of each other answer are together; it divides that among them.
+    Those that know the most classes give the probability of the classes of each other answer together; it is
+    divided as that answer says.
 
     >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
     >>> combine_answers([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()

@@ -1,7 +1,7 @@
-"""A zoo's settings: chosen once, what was left open is settled by looking at the first data.
+"""The settings of a zoo: given when it is made, the rest decided by the first data.
 
-Every setting is a field here and listed nowhere else: keyword arguments, flags, records and reports go by the fields, and
-what is read from a folder is checked by their types.
+Every setting is a field here and listed nowhere else: keyword arguments, flags, records and reports follow from the
+fields, and records are checked by their types.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ FROM_SCRATCH = registered_name(from_scratch, GROW)
 
 
 class ExtractorRecord(TypedDict):
-    """What is written down of an extractor; its probe is compared when it is opened."""
+    """The record of an extractor; its probe is compared whenever it is opened."""
 
     name: Name
     file: bool
@@ -58,9 +58,9 @@ class ExtractorRecord(TypedDict):
 
 @dataclass(frozen=True, kw_only=True)
 class ZooSettings:
-    """Settings of a zoo folder; None means: not yet settled, the first task decides (or each, how many epochs it takes).
+    """The settings of a zoo folder; None: decided by the first task (`epochs` by every episode).
 
-    `grow` is the name of a way to grow members; of one that has settings of its own, an object with its name and these.
+    `grow` is the name of a way to grow members or, if that has settings, an object with its name and settings.
 
     >>> ZooSettings().settle(Look("images", channels=3, height=375, width=500)).shape
     (3, 84, 84)
@@ -96,7 +96,7 @@ class ZooSettings:
 
     @classmethod
     def choose(cls, **given: Any) -> Self:
-        """Settings as people give them: any field, any field of the recipe; functions or their names; impossible ones are refused."""
+        """Settings from any field of the zoo or of the recipe, functions or their names; raises on impossible ones."""
         known = givable_settings()
         for name in given:
             if name not in known:
@@ -116,9 +116,9 @@ class ZooSettings:
 
     @classmethod
     def on_features(cls, record: Mapping[str, Json], **given: Any) -> Self:
-        """Settings of a zoo on the features of the extractor that this is the record of.
+        """Settings of a zoo on the features of an extractor, given by its record.
 
-        Its members are heads from statistics, so that only its seed is left to choose.
+        Its members are heads from statistics, so only the seed can be chosen.
         """
         for name, value in given.items():
             if (
@@ -150,7 +150,7 @@ class ZooSettings:
             )
 
     def phrases(self) -> list[str]:
-        """The settings in words; of the recipe, what is not as ever.
+        """The settings in words; of the recipe only what is not default.
 
         >>> ZooSettings(backbone="mlp", shape=(1, 8, 8)).phrases()[:4]
         ['backbone mlp', 'epochs chosen for each episode', 'batch size 16', 'lr 0.01']
@@ -174,29 +174,29 @@ class ZooSettings:
 
     @property
     def lacks_gpu(self) -> bool:
-        """Whether it was made to train on a GPU, and there is none here."""
+        """Whether the zoo was made to train on a GPU and there is none here."""
         return self.recipe["device"] == "cuda" and not torch.cuda.is_available()
 
     @property
     def descends(self) -> bool:
-        """Whether members may grow out of those before them, so that what shaped one has shaped all that came later."""
+        """Whether members start from those before them, so that what changes one changes all later ones."""
         return bool(self.grow != FROM_SCRATCH) and self.features is None
 
     @property
     def kind(self) -> Literal["images", "features"] | None:
-        """What the zoo takes, once that is known."""
+        """What the zoo takes, once known."""
         if self.shape is None:
             return None
         return "images" if len(self.shape) == 3 else "features"
 
     @property
     def keeps_statistics(self) -> bool:
-        """Whether statistics of the features of all rows are kept: unless told, where not all rows are."""
+        """Whether feature statistics of all rows are kept; by default if not all rows are."""
         return self.replay == 0 or (self.replay < 1 if self.keep_statistics is None else self.keep_statistics)
 
     @property
     def files(self) -> set[str]:
-        """The file of the extractor, relative to the folder, where it is one."""
+        """The extractor's file, relative to the folder, if there is one."""
         return {f"extractors/{self.features['sha256']}.onnx"} if self.features and self.features["file"] else set()
 
     @property
@@ -205,7 +205,7 @@ class ZooSettings:
 
     @property
     def stored_shape(self) -> Shape:
-        """The shape of a row that is stored: of an extractor's features, or of an input."""
+        """The shape of a stored row: of the extractor's features, or of an input."""
         return self.shape or () if self.features is None else (int(self.features["num_features"]),)
 
     @property
@@ -213,10 +213,10 @@ class ZooSettings:
         return "int16" if self.features else "uint8" if len(self.stored_shape) == 3 else "float32"
 
     def settle(self, look: Look) -> Self:
-        """These settings with nothing left open, for data that looks like this.
+        """These settings completed for data that looks like this.
 
-        Images keep their size if it is square and at most 96; otherwise they are brought to 84x84, or to 32x32 if they
-        are smaller than 84. Grey if all are.
+        Images keep their size if it is square and at most 96; otherwise they become 84x84, or 32x32 if they are
+        smaller than 84. They are grey if all are.
         """
         if self.is_settled:
             return replace(self, columns=self.columns or look.columns) if look.kind == "texts" else self
@@ -230,9 +230,9 @@ class ZooSettings:
         return replace(self, backbone=backbone, shape=shape, columns=look.columns)
 
     def learner(self, names: Names | None = None, epochs: int | None = None) -> OwnedZoo:
-        """The learner that these settings describe; one of a machine with a GPU works on machines without, too.
+        """The learner with these settings; a zoo made on a GPU works on machines without one.
 
-        `epochs` are those of its next episode, where they are not the zoo's own.
+        `epochs` are those of its next episode, if given.
         """
         known = {setting.name for setting in fields(OwnedZoo) if setting.init}
         plain = {setting.name: getattr(self, setting.name) for setting in fields(self) if setting.name in known}
@@ -245,13 +245,13 @@ class ZooSettings:
 
 
 def givable_settings() -> dict[str, Field[Any]]:
-    """What people may choose, of a zoo and of its recipe, by name; an extractor, which has to be opened, is not among it."""
+    """The settings of a zoo and of its recipe that can be given, by name; the extractor is given apart."""
     own = [each for each in fields(ZooSettings) if not each.metadata.get("settled") and each.name != "features"]
     return {setting.name: setting for setting in (*own, *OF_RECIPE)}
 
 
 def takes_settings(function: Callable[Arguments, Made]) -> Callable[Arguments, Made]:
-    """Names the settings of a zoo in the signature of a function that takes them as `**settings`, for `help` and editors."""
+    """Lists the settings of a zoo in the signature of a function with `**settings`, for `help` and editors."""
     written = signature(function)
     *own, _ = written.parameters.values()
     named = [_parameter(setting) for setting in givable_settings().values()]
@@ -260,7 +260,7 @@ def takes_settings(function: Callable[Arguments, Made]) -> Callable[Arguments, M
 
 
 def _parameter(setting: Field[Any]) -> Parameter:
-    """A setting as a keyword argument; None where the data decide unless it is given."""
+    """A setting as a keyword argument; None by default if the data decide it."""
     kinds = {**get_type_hints(ZooSettings), **get_type_hints(Recipe), "recipe": Recipe}
     kind = str | Callable[..., Any] if "choices" in setting.metadata else kinds[setting.name]
     is_open = setting.name in (*OPEN, "recipe")
@@ -276,7 +276,7 @@ def _phrase(name: str, value: Json) -> str:
 
 
 def _plain(name: str, value: Any, choices: Mapping[str, Any]) -> Json:
-    """A function as settings record it; one may be given by its name."""
+    """A function, or its name, as settings record it."""
     if not isinstance(value, str):
         return plain_choice(value, choices)
     if value not in choices:
@@ -285,7 +285,7 @@ def _plain(name: str, value: Any, choices: Mapping[str, Any]) -> Json:
 
 
 def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
-    """A recipe as settings record it: the one given with single values changed; epochs are open unless given."""
+    """A recipe as settings record it, with single values replaced; epochs are None unless given."""
     if recipe is not None and not isinstance(recipe, Recipe):
         raise SettingsError(f"recipe is {recipe!r}; it must be a Recipe")
     plain = {**_values(Recipe()), "epochs": None} if recipe is None else _values(recipe)
@@ -293,12 +293,12 @@ def _recipe(recipe: Recipe | None, given: Mapping[str, Any]) -> dict[str, Json]:
     if plain["optimizer"] == "own":
         raise SettingsError("optimizer is 'own'; a zoo keeps no code, so give one by its name: sgd, adam or adamw")
     known = Recipe(**{**plain, "epochs": 1 if plain["epochs"] is None else plain["epochs"]})
-    _ = known.torch_device  # refused where there is none
+    _ = known.torch_device  # raises if there is none
     return plain
 
 
 def _values(recipe: Recipe) -> dict[str, Json]:
-    """What a recipe holds as plain data; a zoo varies images as each task says, by no function."""
+    """The settings of a recipe as plain data; raises on an augmentation function, which a zoo cannot record."""
     if recipe.augment_by is not Recipe().augment_by:
         raise SettingsError(
             f"augment_by is {recipe.augment_by!r}; a zoo varies images by `augment` of learn, leave it out"
@@ -311,7 +311,7 @@ def _side(look: Look) -> int:
 
 
 def find_backbone(name: str, names: Names | None) -> Backbone:
-    """A backbone by name, ours or the caller's."""
+    """A backbone by name, built in or the caller's."""
     known = {**BACKBONES, **(names or {})}
     if name not in known:
         raise SettingsError(unknown_name("backbone", name, known) + "; pass your own as names={name: function}")
@@ -319,7 +319,7 @@ def find_backbone(name: str, names: Names | None) -> Backbone:
 
 
 def name_functions(**given: Any) -> dict[str, Callable[..., Any]]:
-    """Functions under the names that settings record them by, out of settings as people give them."""
+    """The functions among given settings, under the names that settings record."""
     functions: dict[str, Callable[..., Any]] = {}
     for setting in fields(ZooSettings):
         value = given.get(setting.name)

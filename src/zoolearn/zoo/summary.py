@@ -1,4 +1,4 @@
-"""What a zoo knows, as plain data for pages and programs."""
+"""A zoo as plain data, for pages and programs."""
 
 from zoolearn.files import Json
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -9,7 +9,7 @@ from zoolearn.zoo.zoo import Zoo
 
 
 def describe_task(index: Index, entry: TaskEntry, majority: tuple[str, float] | None) -> dict[str, Json]:
-    """A task: what it is, how well it is answered, and how that came."""
+    """A task: its classes, accuracy and history."""
     now = index.measures[entry.name]
     accuracy = Share.of(now.accuracy, entry.rows_held_out)
     most_frequent, rate = majority or (None, None)
@@ -56,7 +56,7 @@ def describe_member(index: Index, entry: MemberEntry) -> dict[str, Json]:
 
 
 def describe_zoo(name: str, index: Index, tasks: list[dict[str, Json]]) -> dict[str, Json]:
-    """The whole of it, around its tasks; `shape` is None until the first task is learned."""
+    """The zoo without its tasks; `shape` is None until the first task is learned."""
     settings = index.settings
     shape = () if settings.takes_texts else settings.shape
     dtypes = {0: "text", 1: "float32", 3: "uint8"}  # by the dimensions of a row
@@ -73,7 +73,7 @@ def describe_zoo(name: str, index: Index, tasks: list[dict[str, Json]]) -> dict[
 
 
 def snapshot(zoo: Zoo) -> dict[str, Json]:
-    """All that a server tells of a zoo, by the address that it tells it at."""
+    """Everything that a server shows of a zoo, by address."""
     index = zoo.index
     tasks = [describe_task(index, entry, zoo.majority(name)) for name, entry in index.tasks.items()]
     return {

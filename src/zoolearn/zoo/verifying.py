@@ -1,4 +1,4 @@
-"""Whether a zoo is whole: every byte compared with its checksum, then everything opened as it is when it is used."""
+"""Verifies a zoo: compares every file with its checksum, then opens everything as it is used."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -14,7 +14,7 @@ from zoolearn.zoo.learning.statistics import read_statistics
 
 
 def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Step, None, list[str]]:
-    """Reads every file, then loads every member; gives what is wrong."""
+    """Reads every file and loads every member; returns the problems found."""
     try:
         folder.index.check(index)
     except StoreError as error:
@@ -29,7 +29,7 @@ def iter_verify(folder: ZooFolder, index: Index, net_of: NetOf) -> Generator[Ste
 
 
 def _damage(folder: ZooFolder, name: str) -> str | None:
-    """What is wrong with a file, which is read in full; None if nothing."""
+    """What is wrong with a file, read in full; None if nothing."""
     place, _, file = name.partition("/")
     digest = file.partition(".")[0]
     try:

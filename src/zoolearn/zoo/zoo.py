@@ -1,4 +1,4 @@
-"""The zoo as people hold it: one object for one folder."""
+"""The public face of an owned zoo: one object for one folder."""
 
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -36,9 +36,9 @@ from zoolearn.zoo.zoo_reader import Data, ZooReader
 class Zoo(ZooReader):
     """A zoo in a folder: it learns a task at a time, answers for all, and needs nothing else than the folder.
 
-    What takes long has two names: `iter_learn` and its like are generators that say how they come on, `learn` does it at once.
-    Reading needs no lock and sees whole states only; `refresh` takes up what another program has changed since. Every
-    change is one atomic commit: a program that is killed leaves the zoo as it was before or after it.
+    Long operations have two forms: `iter_learn` is a generator of progress, `learn` runs it to its end. Reading needs no lock
+    and sees whole states only; `refresh` loads changes by other programs. Every change is one atomic commit: a killed
+    program leaves the zoo as it was before or after it.
 
     >>> import tempfile, zoolearn
     >>> first, second = zoolearn.benchmark("split-digits")[:2]
@@ -69,12 +69,11 @@ class Zoo(ZooReader):
         new_classes: NewClasses = (),
         unless_worse: float | None = None,
     ) -> Generator[Step | Plan | Progress, None, Learned]:
-        """Learns one new task, or what a known one is to grow by, and says what will be done, then how training goes.
+        """Learns a new task, or more rows and classes of a known one; yields the plan, then progress.
 
-        `new_classes` announces classes that a known task does not have yet. Without `epochs`, those of the zoo's settings, or
-        as many as the episode's rows need. `unless_worse=0.01`: if held-out rows show beyond chance that an earlier task lost
-        more than a point of accuracy, the episode is taken back, and `Learned.worse` names these tasks. Copies among the rows
-        of a new task are a warning.
+        `new_classes` announces classes that a known task does not have yet. `epochs` default to the zoo's settings, or to
+        what the number of rows needs. With `unless_worse=0.01`, the episode is undone if an earlier task lost significantly
+        more than one point of accuracy; `Learned.worse` names such tasks. Copies among the rows of a new task are a warning.
         """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
@@ -110,13 +109,13 @@ class Zoo(ZooReader):
         heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
-        """Learns one new task from people's data, or adds it to a known one; `test`, or a share of it, is held out.
+        """Learns a new task, or more of a known one, from files; `test`, or a share of the data, is held out.
 
-        `holdout` says which: a share at random, or a `Holdout` of the last rows or of whole groups. `new_classes` announces
-        classes that a known task does not have yet ("any": whatever is not nearly named like one that it has), and
-        `skip_known` leaves out rows that it has already. `heads_only` trains nothing: the head of its newest member is
-        fitted again to all rows, in seconds; enough for fewer rows than it has. `unless_worse` as in `learn`.
-        It says how reading goes, what was understood, what will be done, how training goes.
+        `holdout` is a random share, or a `Holdout` of the last rows or of whole groups. `new_classes` announces classes that
+        a known task does not have yet ("any": all whose names do not resemble a known one); `skip_known` leaves out rows
+        that are stored already. `heads_only` trains nothing but refits the head of the newest member, in seconds: enough
+        for fewer rows than the task has. `unless_worse` as in `learn`. Yields progress of reading, what was read, the plan,
+        and progress of training.
         """
         check_epochs(epochs, trains=self.settings.features is None)
         check_limit(unless_worse)
@@ -145,10 +144,10 @@ class Zoo(ZooReader):
     def iter_correct(
         self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
     ) -> Generator[Correction | Plan | Progress, None, Learned]:
-        """Gives stored rows, by their numbers or paths, another class, or deletes them (None): an episode on what is then there.
+        """Relabels stored rows, by number or path, or deletes them (None), and runs an episode on the result.
 
-        Where only rows change that are held out, nothing is trained: the task is measured again. It says what will change,
-        what will be done, how training goes.
+        If only held-out rows change, nothing is trained and the task is measured again. Yields the correction, the plan,
+        and progress.
         """
         check_epochs(epochs, trains=self.settings.features is None)
         with self.folder.begin_change() as before:
@@ -160,7 +159,7 @@ class Zoo(ZooReader):
     correct = at_once(iter_correct)
 
     def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
-        """`correct`, permanently: no byte of a deleted row is left, nor of a weight that was trained on it."""
+        """`correct`, permanently: no byte of a deleted row, or of a weight trained on it, is left."""
         with self.folder.begin_removal() as index:
             correction = find_correction(self.folder, index, task, rows)
             self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
@@ -177,7 +176,7 @@ class Zoo(ZooReader):
         *,
         heads_only: bool = False,
     ) -> Generator[Plan | Progress, None, Learned]:
-        """Runs an episode and commits once: the grown zoo, or the one before with a line in its log."""
+        """Runs an episode and commits the grown zoo or, if it made tasks worse, the one before with a line in its log."""
         nets = self._net_in(index)
         work = iter_episode(self.folder, index, arrival, nets, self.names, epochs, heads_only=heads_only)
         grown, learned = yield from work
@@ -188,7 +187,7 @@ class Zoo(ZooReader):
 
     @contextmanager
     def _begin_change(self) -> Iterator[Index]:
-        """Holds the folder as it is now: on other features than were known before, its extractor is another."""
+        """Locks the folder for a change and loads its newest state."""
         with self.folder.begin_change() as index:
             self.refresh()
             yield index
@@ -202,17 +201,14 @@ class Zoo(ZooReader):
             self._commit(rename_task(index, task, to))
 
     def undo(self) -> str | None:
-        """Goes back to before the last episode; gives the name of its task, which is no longer known, or as it was before.
-
-        Where the last change brought the zoo to other features, to before that; it gives None.
-        """
+        """Undoes the last episode and returns the name of its task; None if the last change was to other features."""
         with self.folder.begin_removal() as index:
             name, earlier = undo_episode(self.folder, index)
             self._commit(earlier)
         return name
 
     def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
-        """Removes a task permanently: its rows, its heads, and every weight that was trained on it; tells how retraining goes."""
+        """Removes a task permanently: its rows, its heads, and every weight trained on it; yields progress of retraining."""
         with self.folder.begin_removal() as index:
             cost = cost_of(index, task, drop=drop)
             rest = yield from iter_remove_task(self.folder, index, task, drop=drop, names=self.names)
@@ -222,9 +218,9 @@ class Zoo(ZooReader):
     forget = at_once(iter_forget)
 
     def forget_class(self, task: str, label: str) -> int:
-        """Removes a class of a task permanently, and all its rows; gives their number. For zoos on features.
+        """Removes a class of a task and its rows permanently, in zoos on features; returns the number of rows.
 
-        What is left has the bits of a zoo that never saw them.
+        The zoo is bit-equal to one that never saw them.
         """
         check_forgettable(self.index)
         with self.folder.begin_removal() as index:
@@ -233,10 +229,10 @@ class Zoo(ZooReader):
         return sum(map(len, gone[task].values()))
 
     def forget_rows(self, files: Sequence[Path | str], task: str | None = None) -> int:
-        """Removes the rows of files permanently, from a task or from all; gives their number. For zoos on features.
+        """Removes the rows of files permanently from a task or from all, in zoos on features; returns their number.
 
-        A file is known by its content, wherever it is now, or by the name that it was learned under. What is left has the
-        bits of a zoo that never saw them.
+        A file is identified by its content, or by the name it was learned under. The zoo is bit-equal to one that never saw
+        them.
         """
         check_forgettable(self.index)
         with self.folder.begin_removal() as index:
@@ -248,7 +244,7 @@ class Zoo(ZooReader):
     def prune(
         self, *, loss: float | None = None, budget: float | None = None, latency: float | None = None
     ) -> pruning.Pruning:
-        """Silences members that a task can do without; reversible with `unprune` until `commit_pruning`.
+        """Excludes members from the votes on tasks that do not need them; reversible by `unprune` until `commit_pruning`.
 
         Give one: `loss`, the accuracy that a task may lose (default 0.005); `budget`, megabytes of members to keep;
         `latency`, milliseconds that an answer for one row may take.
@@ -262,12 +258,12 @@ class Zoo(ZooReader):
         return report
 
     def unprune(self) -> None:
-        """Lets every silenced member vote again."""
+        """Lets every pruned member vote again."""
         with self.folder.begin_removal() as index:
             self._commit(pruning.restore_all(self.folder, index).with_log("unpruned", now()))
 
     def commit_pruning(self) -> int:
-        """Deletes what was pruned, permanently; gives the number of members that are gone."""
+        """Deletes what was pruned permanently; returns the number of deleted members."""
         with self.folder.begin_removal() as index:
             smaller = pruning.delete_silenced(index)
             gone = len(index.members) - len(smaller.members)
@@ -287,15 +283,15 @@ def open(folder: Path | str, names: Names | None = None) -> Zoo:
 
 @takes_settings
 def new(folder: Path | str, *, features: Features | None = None, size: int | None = None, **settings: Any) -> Zoo:
-    """Makes a zoo in a new or empty folder, with the settings of a zoo, and of the recipe by which its members are trained.
+    """Makes a zoo in a new or empty folder, with settings of the zoo and of the recipe of its members.
 
-    `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by their names. What is not given is
-    settled by looking at the data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, for
-    more work when it answers.
+    `new("birds", backbone="small-conv", side=64, epochs=20)`: functions may be given by name. Settings that are not given
+    are chosen by the first data. `new("birds", grow=WarmStart(), flip_tta=True)` goes past the paper: more accurate, slower
+    to predict.
 
-    `new("birds", features="lite0.onnx")` learns from the features of a pre-trained net: better for few pictures of everyday
-    things, as nets of its own are for what no pre-trained net has seen. A function from pictures (count, 3, size, size) to
-    vectors may be given in place of the file, with their `size`.
+    `new("birds", features="lite0.onnx")` uses the features of a pre-trained net, which is better for few pictures of
+    everyday things; nets of its own are better for data unlike any that a pre-trained net has seen. A function from
+    pictures (count, 3, size, size) to vectors may be given in place of the file, with their `size`.
     """
     if features is not None:
         given = Given.of(features, size)

@@ -1,4 +1,4 @@
-"""A zoo that is asked: nothing here changes its folder."""
+"""Everything of a zoo that does not change its folder."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
@@ -53,9 +53,9 @@ Inputs = Any  # an array, a path or several, a picture of Pillow or several, a d
 
 
 class ZooReader:
-    """Answers for the tasks of a zoo in a folder, and tells how good the answers are.
+    """Predicts for the tasks of a zoo in a folder, and tells how accurate it is.
 
-    Reading needs no lock and sees whole states only; `refresh` takes up what another program has changed since.
+    Reading needs no lock and sees whole states only; `refresh` loads changes by other programs.
     """
 
     def __init__(self, folder: Path | str, names: Names | None = None) -> None:
@@ -77,12 +77,12 @@ class ZooReader:
 
     @property
     def generation(self) -> int:
-        """Grows by one with every change of the zoo."""
+        """Increases by one with every change."""
         return self.index.generation
 
     @property
     def settings(self) -> ZooSettings:
-        """Chosen once, settled by the first task."""
+        """The settings, completed by the first task."""
         return self.index.settings
 
     @property
@@ -101,7 +101,7 @@ class ZooReader:
 
     @property
     def extractor(self) -> Extractor | None:
-        """What turns pictures into features, opened and compared with its record; None where nets are trained."""
+        """The extractor of features, opened and compared with its record; None if nets are trained."""
         record = self.settings.features
         if record is None:
             return None
@@ -110,7 +110,7 @@ class ZooReader:
         return self._extractor
 
     def refresh(self) -> bool:
-        """Takes up the newest state of the folder; says whether it had changed."""
+        """Loads the newest state of the folder; returns whether it had changed."""
         newest = self.folder.read()
         changed = newest.generation != self.index.generation
         self.index = newest
@@ -121,28 +121,27 @@ class ZooReader:
         return changed
 
     def task(self, name: str) -> Task:
-        """A task with its kept training rows and its held-out rows, memory-mapped; refused where no row is kept."""
+        """A task with its kept training rows and its held-out rows, memory-mapped; raises if no row is kept."""
         return load_task(self.folder, self.index.task(name))
 
     def stored_rows(self, task: str) -> list[StoredRow]:
-        """The stored rows of a task: their numbers, what they were called where they came from, and their classes."""
+        """The stored rows of a task: numbers, original names and classes."""
         return list_rows(self.folder, self.index.task(task))
 
     def cost_of_purging(self, task: str, rows: Mapping[str | int, str | None]) -> tuple[Correction, PurgeCost]:
-        """What `purge` would change, and what that costs."""
+        """What `purge` would change, and its cost."""
         correction = find_correction(self.folder, self.index, task, rows)
         return correction, cost_of_purge(self.folder, self.index, correction)
 
     def answers(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> Answers:
-        """What the zoo says about inputs, now or as of episode `at`, and what each member says.
+        """The probabilities of inputs, now or as of episode `at`, with the votes of each member.
 
-        They are the average of the members' votes, at the temperature that was fitted to the task's held-out rows; members
-        that know fewer classes divide what others leave them.
+        They are the weighted mean of the votes, at the temperature fitted to the task's held-out rows.
         """
         check_sure(sure)
         inputs = self.rows(x)
         votes = self._on_newest(lambda: self._votes(inputs, task, at))
-        index, classes = self.index, self.index.task(task, at).classes  # only now: a newer state may have been taken up
+        index, classes = self.index, self.index.task(task, at).classes  # only now: a newer state may have been loaded
         weights = {number: index.weight(index.member(number), task, at) for number in votes}
         knows = [index.knows(index.member(number), task) for number in votes]
         mean = combine([*votes.values()], [*weights.values()], knows, classes)
@@ -151,18 +150,19 @@ class ZooReader:
         return Answers(task, index.generation, classes, mean, votes, weights, strange, sure)
 
     def predict_proba(self, x: Inputs, task: str, at: int | None = None) -> Tensor:
-        """Class probabilities for a task, now or as of episode `at`: one row an input, columns as its classes."""
+        """Class probabilities (input, class) for a task, now or as of episode `at`."""
         return self.answers(x, task, at).probabilities
 
     def votes(self, x: Inputs, task: str, at: int | None = None) -> dict[int, Tensor]:
-        """What each member that knows a task says, by the member's number."""
+        """The probabilities by each member that votes on a task, by number."""
         return self.answers(x, task, at).votes
 
     def predict(self, x: Inputs, task: str, at: int | None = None, sure: float = 0.0) -> list[str | None]:
         """The name of the most probable class of each input; `Learner.predict` gives indices.
 
-        Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a picture of Pillow, or a data frame.
-        With `sure` above 0, None (none of these) where that class has a lower chance, or an input is like nothing stored.
+        Inputs are an array, a path (`"photo.jpg"`, a folder, a table) or several, a Pillow image, or a data
+        frame. With `sure` above 0, None (none of these) if the probability is lower, or if an input is unlike
+        all stored rows.
         """
         return self.answers(x, task, at, sure).labels
 
@@ -174,13 +174,13 @@ class ZooReader:
         return {member.number: join(votes) for member, votes in zip(voters, zip(*pieces, strict=True), strict=True)}
 
     def temperature(self, task: str, at: int | None = None) -> float:
-        """What a task's answers are calibrated with, now or as of an episode: by what its members say of held-out rows."""
+        """The temperature of a task's probabilities, now or as of an episode."""
         if at is None:
             return self.measure(task).temperature
         return measure(self.folder, self.index, [task], at)[task].temperature
 
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
-        """What tells inputs that are like nothing stored of a task, by its newest member; fitted once for each state."""
+        """Detects inputs that are unlike the stored rows of a task, by its newest member; fitted once for each state."""
         return self._on_newest(lambda: self._familiarity(task, at))
 
     def _familiarity(self, task: str, at: int | None) -> Familiarity:
@@ -193,9 +193,9 @@ class ZooReader:
         return self._familiar[task, voter.file]
 
     def _on_newest(self, work: Callable[[], Made]) -> Made:
-        """What `work` gives; once more where a file is gone because another program has changed the folder meanwhile.
+        """Calls `work`, again if a file is gone because another program has changed the folder.
 
-        Refused where rows may have been made by an extractor that is no longer the zoo's.
+        Raises if the zoo has moved to another extractor, since rows may have been made by the old one.
         """
         while True:
             before = self.settings.features
@@ -208,11 +208,11 @@ class ZooReader:
                 raise StoreError(f"{self.path} was brought to other features meanwhile; ask again")
 
     def recognise(self, x: Inputs, sure: float = SURE) -> list[Recognised]:
-        """The task and the class of inputs whose task is not given, by stored rows of every task.
+        """The task and the class of inputs without a given task, by stored rows of every task.
 
-        Where the chance of the likeliest task is below `sure`, or an input is like nothing that is stored, both are None.
-        Above 0, refused where held-out rows show that the zoo can hardly tell its tasks from others; on features, chances
-        are right of what belongs to some task, and `which_task().quality` tells how much else would be named.
+        Both are None if the probability of the likeliest task is below `sure`, or if an input is unlike all
+        stored rows. With `sure` above 0, raises if held-out rows show that the zoo can hardly tell its tasks
+        from others; on features, `which_task().quality` tells how many foreign inputs would be named.
         """
         check_recognisable(self.index, sure)
         while True:
@@ -228,14 +228,14 @@ class ZooReader:
                 if not self.refresh() and generation == self.generation:
                     raise
                 continue
-            if generation == self.generation:  # else the zoo changed meanwhile, and what was found is of two states
+            if generation == self.generation:  # else the zoo has changed meanwhile
                 return found
 
     def _answer_and_classes(self, x: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
         return self.predict_proba(x, task), self.index.task(task).classes
 
     def which_task(self) -> Fitted:
-        """What tells tasks apart by stored rows of every task, fitted once for each state."""
+        """The task inference of this zoo, fitted once for each state."""
         if self._fitted is None or self._fitted.generation != self.generation:
             learner = load_learner(self.folder, self.index, self._net_in(self.index), self.names)
             which = WhichTask(learner) if self.extractor is None else StatInference(learner.kept.values())
@@ -244,7 +244,7 @@ class ZooReader:
         return self._fitted
 
     def use_fitted(self, fitted: Fitted) -> None:
-        """Uses what another `Zoo` of this folder has fitted."""
+        """Uses the task inference that another `Zoo` of this folder has fitted."""
         self._fitted = fitted
 
     def rows(self, x: Inputs) -> Tensor:
@@ -255,7 +255,7 @@ class ZooReader:
 
     @property
     def columns(self) -> Columns:
-        """What is known of the columns of tables, and how texts become rows where the zoo takes texts."""
+        """What is known of the columns of tables, and how texts become rows."""
         extractor = self.extractor if self.settings.takes_texts else None
         embed = None if extractor is None else partial(embed_inputs, extractor)
         return Columns(wanted=self.settings.columns, embed=embed)
@@ -276,7 +276,7 @@ class ZooReader:
         return self._net_in(self.index)(self.index.member(number))
 
     def scores(self, task: str) -> Scores:
-        """How well a task is answered on its held-out rows: accuracy with its interval, by class, and what it mistakes."""
+        """The scores of a task on its held-out rows: accuracy with its interval, by class, and confusions."""
         return held_out_scores(self.folder, self.index, task)
 
     def accuracy(self, task: str) -> Share:
@@ -284,11 +284,11 @@ class ZooReader:
         return Share.of(self.measure(task).accuracy, self.tasks[task].rows_held_out)
 
     def majority(self, task: str) -> tuple[str, float]:
-        """The most frequent class of a task's held-out rows, and the accuracy of always naming it."""
+        """The most frequent class of a task's held-out rows, and the accuracy of always predicting it."""
         return held_out_majority(self.folder, self.index.task(task))
 
     def iter_test(self, task: str, data: Data) -> Generator[Step, None, Tested]:
-        """How well a task is answered on new labelled data, step by step; nothing of it is kept. `test` does it at once."""
+        """Scores of a task on new labelled data, with progress; nothing is stored. `test` runs it to its end."""
         self.index.task(task)
         source = data if isinstance(data, Source) else open_source(Path(data), self.columns)
         return (yield from iter_test(self.predict_proba, self.rows, self.folder, self.index, task, source))
@@ -296,11 +296,11 @@ class ZooReader:
     test = at_once(iter_test)
 
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
-        """What `forget` would do."""
+        """The cost of `forget`."""
         return cost_of(self.index, task, drop=drop)
 
     def milliseconds_per_member(self, rows: int = 64) -> float:
-        """How long one member takes to answer for one row, over batches of `rows`."""
+        """The time of one member for one row, in batches of `rows`."""
         return self._milliseconds(self.index, rows)
 
     def _milliseconds(self, index: Index, rows: int = 64) -> float:
@@ -316,9 +316,9 @@ class ZooReader:
         overwrite: bool = False,
         int8: bool = False,
     ) -> Exported:
-        """Writes one file that takes raw inputs and gives a task's averaged probabilities, checked on stored rows.
+        """Writes one file from raw inputs to a task's probabilities, checked on stored rows.
 
-        On features, `int8` makes it one of 8-bit whole numbers, about twice as fast, and measures what that costs: the
+        On features, `int8` quantises it, which is about twice as fast, and measures the loss of accuracy; the
         pictures must be where they were when they were learned from.
         """
         entry = self.index.task(task)
@@ -338,10 +338,10 @@ class ZooReader:
         return export(nets, entry, rows, Path(path), to, self.recipe, temperature=temperature, overwrite=overwrite)
 
     def verify(self) -> Generator[Step, None, list[str]]:
-        """Reads every file and compares it with its checksum, then loads every member; gives what is wrong."""
+        """Compares every file with its checksum and loads every member; returns the problems found."""
         return iter_verify(self.folder, self.index, self._net_in(self.index))
 
     def measure(self, task: str) -> Measure:
-        """Accuracy and confidence on the held-out rows of a task, as it is answered now."""
+        """The accuracy and confidence on the held-out rows of a task."""
         self.index.task(task)
         return self.index.measures[task]

@@ -1,1 +1,1 @@
-"""What a zoo is asked: inputs whose task is given or not, and "none of these"."""
+"""Predictions of a zoo: for a given task, with an inferred task, and "none of these"."""

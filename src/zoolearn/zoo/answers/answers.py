@@ -1,4 +1,4 @@
-"""What a zoo says about inputs of a task: one answer of all members, what each of them says, and "none of these"."""
+"""The answers of a zoo for inputs of a task: combined probabilities, the votes of members, and "none of these"."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,9 +12,10 @@ from zoolearn.zoo.answers.none_of_these import Why, why_none
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Probabilities of a task's classes for some rows, and each member's own by its number, with the weight of its vote.
+    """Probabilities of a task's classes for some rows, and each member's votes with their weights.
 
-    A row is none of the classes where the likeliest has a chance below `sure`, or where it is `strange`: like nothing stored.
+    A row is none of the classes if the likeliest has a probability below `sure`, or if it is `strange`: unlike all
+    stored rows.
     """
 
     task: str
@@ -23,11 +24,11 @@ class Answers:
     probabilities: Tensor
     votes: dict[int, Tensor]
     weights: dict[int, float]
-    strange: Tensor | None = None  # where rows were compared with what is stored
+    strange: Tensor | None = None  # if rows were compared with stored ones
     sure: float = 0.0
 
     def select(self, first: int, count: int, sure: float) -> "Answers":
-        """Those for `count` rows from the first one on, that have to be so sure."""
+        """The answers for `count` rows from `first` on, at this `sure`."""
         rows = slice(first, first + count)
         strange = None if self.strange is None else self.strange[rows]
         votes = {member: vote[rows] for member, vote in self.votes.items()}
@@ -40,16 +41,16 @@ class Answers:
 
     @property
     def likeliest(self) -> list[str]:
-        """The most probable class of each row, however unlikely."""
+        """The most probable class of each row, whatever its probability."""
         return [self.classes[place] for place in self.probabilities.argmax(dim=1).tolist()]
 
     @property
     def labels(self) -> list[str | None]:
-        """The class of each row, None where it is none of them."""
+        """The class of each row, None if it is none of them."""
         return [None if why else name for name, why in zip(self.likeliest, self.reasons, strict=True)]
 
     def to_json(self, *, votes: bool) -> list[dict[str, Json]]:
-        """An object for each row, with what each member says if that is asked for."""
+        """An object for each row, with the votes of members if asked for."""
         rows = [
             {**self._row_to_json(row), "class": label, "none_of_these": why}
             for row, label, why in zip(self.probabilities.tolist(), self.labels, self.reasons, strict=True)
@@ -63,7 +64,7 @@ class Answers:
         return rows
 
     def _row_to_json(self, probabilities: Sequence[float]) -> dict[str, Json]:
-        """Probabilities by names; a member knows the first classes only where others came after it."""
+        """Probabilities by class name; a member may know only the first classes."""
         best = max(probabilities)
         by_name = dict(zip(self.classes, probabilities, strict=False))
         return {"class": self.classes[probabilities.index(best)], "probability": best, "probabilities": by_name}

@@ -1,4 +1,4 @@
-"""Answers that are "none of these": where the zoo is not sure enough of a class, or an input is like nothing stored."""
+"""Answers of "none of these": inputs whose class is too uncertain, or that are unlike all stored rows."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -17,19 +17,19 @@ from zoolearn.zoo.disk.stored import load_examples
 
 NONE = "none of these"
 ROWS = 1000  # of a task, and of all others together, that inputs are compared with
-MOST_FAMILIAR = 16  # tasks that a program keeps ready; each holds two matrices of features by features
+MOST_FAMILIAR = 16  # tasks kept in memory; each holds two matrices (feature, feature)
 
 Why = Literal["not sure", "strange"]
 
 
 def check_sure(sure: float) -> None:
-    """Refuses what is no chance."""
+    """Raises unless it is a probability."""
     if not 0 <= sure <= 1:
         raise SettingsError(f"sure is {sure}; it is the least chance of a class that is named, from 0 to 1")
 
 
 def why_none(probabilities: Tensor, sure: float, strange: Tensor | None) -> list[Why | None]:
-    """Why each input is none of the classes; None where a class is named: always, if it need not be sure at all.
+    """Why each input is none of the classes; None if a class is named, as always with `sure` 0.
 
     >>> import torch
     >>> answers = torch.tensor([[0.95, 0.05], [0.6, 0.4], [0.97, 0.03]])
@@ -46,7 +46,7 @@ def why_none(probabilities: Tensor, sure: float, strange: Tensor | None) -> list
 
 
 def load_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recipe: Recipe) -> Familiarity:
-    """What tells inputs that are like nothing stored of a task, by the features of one of its members."""
+    """Fits the detection of inputs unlike the stored rows of a task, by the features of a member."""
     entry = index.task(task)
     known = load_examples(folder, entry, "train") if entry.keeps_rows else None
     others = [other for name, other in index.tasks.items() if name != task and other.keeps_rows]
@@ -57,9 +57,9 @@ def load_familiarity(folder: ZooFolder, index: Index, task: str, net: Net, recip
 def fit_familiarity(
     net: Net, task: str, recipe: Recipe, known: Examples | None, others: Iterable[Examples], held_out: Examples
 ) -> Familiarity:
-    """By some rows of a task and of others.
+    """Fits it to rows of a task and of others.
 
-    Where none of the task are kept, every second row that is held out stands for what is known, and the rest judge.
+    If no rows of the task are kept, every second held-out row stands for known ones, and the rest calibrate.
     """
     if known is None:
         known, held_out = _every(held_out, 2), _every(held_out, 2, first=1)
@@ -80,7 +80,7 @@ def _at_most(most: int, rows: Examples) -> Examples:
 
 
 def _every(rows: Examples, step: int, first: int = 0) -> Examples:
-    """Every `step`-th row of each class, from its `first` one on."""
+    """Every `step`-th row of each class, from `first` on."""
     order = rows.y.argsort(stable=True)
     counts = torch.bincount(rows.y)
     number = torch.arange(len(order)) - (counts.cumsum(0) - counts)[rows.y[order]]  # within its class

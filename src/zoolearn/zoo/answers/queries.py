@@ -1,4 +1,4 @@
-"""What a zoo can be asked about in Python: arrays, and also files, folders, pictures and data frames."""
+"""Inputs of `predict` in Python: arrays, files, folders, Pillow images and data frames."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ from zoolearn.zoo.settings import ZooSettings
 
 
 def read_rows(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tensor:
-    """Inputs as the zoo takes them: a path (or several), a picture of Pillow (or several), a data frame, or an array.
+    """Inputs as rows: a path (or several), a Pillow image (or several), a data frame, or an array.
 
-    Where it takes texts, `embed` makes rows of them, and words are a text and no path.
+    If the zoo takes texts, `embed` makes rows of them, and a string is a text, not a path.
     """
     several = list(x) if isinstance(x, list | tuple) and len(x) else [x]
     if embed is not None and all(isinstance(one, str) for one in several):
@@ -58,7 +58,7 @@ def _from_frame(table: Mapping[str, Any], settings: ZooSettings, embed: Embed | 
 
 
 def _together(blocks: Sequence[Block]) -> Tensor:
-    """The rows of all blocks; refused if one cannot be read: answers would no longer stand beside their inputs."""
+    """The rows of all blocks; raises if one cannot be read, so that answers stay aligned with inputs."""
     broken = [row for block in blocks for row in block.broken]
     if broken:
         rows = len(broken) + sum(len(block.x) for block in blocks)

@@ -1,4 +1,4 @@
-"""Answers for inputs whose task is not given."""
+"""Task and class of inputs without a given task."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
 from zoolearn.zoo.disk.index import Index
 
-SURE = 0.5  # chance of a task from which on it is named, by default
+SURE = 0.5  # the default probability from which a task is named
 LEAST_QUALITY = 0.3
 ROWS_JUDGED = 200  # of each task
 JUDGED_AT_ONCE = 1_000
@@ -20,17 +20,17 @@ JUDGED_AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class Recognised:
-    """What a zoo makes of an input: its task and class, both None where it is not sure of the task."""
+    """The inferred task and class of an input, both None if the task is uncertain."""
 
     task: str | None
     label: str | None
     probability: float  # of the class, if the task is the right one
     chances: dict[str, float]  # of the tasks
-    strange: bool = False  # it is like nothing that is stored of any task
+    strange: bool = False  # it is unlike the stored rows of every task
 
     @property
     def chance(self) -> float:
-        """Of the likeliest task."""
+        """The probability of the likeliest task."""
         return max(self.chances.values())
 
     def to_json(self) -> dict[str, Json]:
@@ -44,7 +44,7 @@ class Recognised:
 
 
 def check_recognisable(index: Index, sure: float = 0.0) -> None:
-    """Refuses what cannot be recognised, or not so surely, before any input is read."""
+    """Raises if inputs cannot be recognised, or not with this `sure`, before any input is read."""
     if not 0 <= sure <= 1:
         raise SettingsError(f"sure is {sure}; it is the least chance of a task that is named, from 0 to 1")
     if not index.tasks:
@@ -59,9 +59,9 @@ def check_recognisable(index: Index, sure: float = 0.0) -> None:
 
 @dataclass(frozen=True)
 class Quality:
-    """Of held-out rows, the share whose task is named rightly, and the share that would be named if it were not known.
+    """The share of held-out rows whose task is named rightly, and the share that would be named were it unknown.
 
-    The latter is what rows of nothing known may expect; of one task alone it cannot be told, and is taken for 0.
+    The latter estimates how many foreign inputs are named; it cannot be measured with one task, and is then 0.
     """
 
     right: float
@@ -69,7 +69,7 @@ class Quality:
 
     @classmethod
     def of(cls, which: TaskInference, held: Mapping[str, Tensor]) -> "Quality":
-        """How far a zoo can be asked about inputs of unknown tasks, by rows held out of each."""
+        """The quality of task inference on rows held out of each task."""
         counts = [min(ROWS_JUDGED, len(held[name])) for name in which.tasks]
         rows = [(place, row) for place, count in enumerate(counts) for row in range(count)]
         judged = [rows[one] for one in evenly(len(rows), MOST_EVIDENCE // len(which.tasks)).tolist()]
@@ -88,7 +88,7 @@ class Quality:
         return cls(fmean(map(fmean, right.values())), fmean(map(fmean, strangers.values())))
 
     def check(self) -> None:
-        """Refuses a zoo that names tasks hardly more often where it knows them than where it does not."""
+        """Raises if tasks are named hardly more often when known than when unknown."""
         if self.right - self.strangers < LEAST_QUALITY:
             raise DataError(
                 f"this zoo cannot tell its tasks apart well enough: it names the right task of {self.right:.0%} of its "
@@ -100,7 +100,7 @@ class Quality:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What tells the tasks of a zoo apart, how well, and the generation that it is of."""
+    """The task inference of a zoo, its quality, and the generation it was fitted to."""
 
     generation: int
     which: TaskInference
@@ -110,7 +110,7 @@ class Fitted:
 def recognise_rows(
     which: TaskInference, x: Tensor, sure: float, ask: Callable[[Tensor, str], tuple[Tensor, tuple[str, ...]]]
 ) -> list[Recognised]:
-    """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and names of classes."""
+    """The task of every input, then its class by `ask(inputs, task)`, which gives probabilities and class names."""
     inferred = which.infer(x, sure)
     likeliest = inferred.chances.argmax(dim=1)
     found = [

@@ -1,4 +1,4 @@
-"""Stored rows that were given a wrong label, or should not be there: what is to change, found and checked before anything is."""
+"""Corrections of stored rows: relabelling and deletion, checked before anything is changed."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class StoredRow:
 
 
 def list_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
-    """All rows of a task that are stored, as they are numbered until one is deleted."""
+    """All stored rows of a task, with their current numbers."""
     rows: list[StoredRow] = []
     for side in SIDES if entry.keeps_rows else SIDES[1:]:
         labels, names = load_labels(folder, entry, side).tolist(), load_row_names(folder, entry, side)
@@ -41,7 +41,7 @@ def list_rows(folder: ZooFolder, entry: TaskEntry) -> list[StoredRow]:
 
 @dataclass(frozen=True)
 class Correction:
-    """What is to become of stored rows: the new class of each, None where it is deleted."""
+    """The new class of stored rows, None for those to delete."""
 
     task: str
     rows: Mapping[StoredRow, str | None]
@@ -56,7 +56,7 @@ class Correction:
 
     @classmethod
     def of(cls, folder: ZooFolder, entry: TaskEntry, wanted: Sequence[tuple[str, str]]) -> "Correction":
-        """Of pairs of a row, by its number or by the path that it was learned from, and a class; empty: delete it."""
+        """From pairs of a row, by number or by the path it was learned from, and a class, empty to delete it."""
         rows = list_rows(folder, entry)
         found: dict[StoredRow, str | None] = {}
         for word, label in wanted:
@@ -80,7 +80,7 @@ class Correction:
         return correction
 
     def check_left(self, rows: Sequence[StoredRow]) -> None:
-        """Refuses to leave a class without a row to train on, or a task without one that is held out."""
+        """Raises if a class would have no training row left, or the task no held-out row."""
         after = [(row.side, self.rows.get(row, row.label)) for row in rows]
         for name in sorted(
             {row.label for row in rows if row.side == "train"} - {label for side, label in after if side == "train"}
@@ -92,7 +92,7 @@ class Correction:
             raise DataError(f"no row of task {self.task!r} would be left to measure it by; keep some that are held out")
 
     def arrival(self, folder: ZooFolder, index: Index) -> Arrival:
-        """What makes it part of a zoo: an arrival that brings nothing and changes what is there."""
+        """The correction as an arrival, which changes rows and brings none."""
         entry = index.task(self.task)
         train, test = (self._fixes(folder, entry, side) for side in SIDES)
         counts: Counter[str] = Counter()
@@ -113,7 +113,7 @@ class Correction:
 
 
 def find_correction(folder: ZooFolder, index: Index, task: str, rows: Mapping[str | int, str | None]) -> Correction:
-    """What rows, by their numbers or paths, are to become: of another class, or None: nothing."""
+    """The correction of rows, by number or path: another class, or None to delete."""
     wanted = [(str(row), label or "") for row, label in rows.items()]
     return Correction.of(folder, index.task(task), wanted)
 

@@ -1,4 +1,4 @@
-"""Taking tasks out of a zoo: back to before the last episode, or one task permanently with all that was trained on it."""
+"""Undoes the last episode of a zoo, or removes a task permanently, with everything that was trained on it."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ from zoolearn.zoo.settings import Names
 
 
 def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
-    """The zoo before its last episode (members never change, so it is exactly that), and the task that it was about.
+    """The zoo before its last episode, exactly, and the task of the episode.
 
-    A task that had grown is what it was before. Episodes whose task was forgotten since go with it: their members were
-    retrained on the rest. Where all was made again since, on other features, it is the zoo before that, and of no task.
+    Later episodes whose task was forgotten are undone with it. If the last change was to other features, it is the zoo
+    before that change, and no task.
     """
     if index.before is not None:
         earlier = replace(index.before, generation=index.generation, log=index.log)
@@ -39,7 +39,7 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
 
 
 def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: str) -> Index:
-    """An earlier state whose members are no longer those of then, as it answers with them; refused where it cannot."""
+    """Measures an earlier state with the members of now; raises if they cannot answer for a task."""
     for name in tasks:
         if not earlier.is_answered(name, earlier.voters(name)):
             if earlier.is_answered(name, earlier.with_votes_on(name)):
@@ -52,21 +52,21 @@ def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: 
 
 @dataclass(frozen=True)
 class Cost:
-    """What forgetting a task means: members that it shaped and that are retrained, dropped, or removed for knowing nothing else.
+    """The cost of forgetting a task: members that depend on it are retrained, dropped, or removed if they know nothing else.
 
-    A task shapes the members that were trained on it and, where members grow out of those before them, all later ones.
+    Members trained on a task depend on it and, with warm starts, all later ones.
     """
 
     retrained: tuple[int, ...]
     dropped: tuple[int, ...]
     removed: tuple[int, ...]
     rows: int  # of the task, that are deleted
-    seconds: float  # that retraining takes, going by how long it took the first time
-    kept_for_others: int  # bytes that another task has stored too, and that stay as that task's
+    seconds: float  # of retraining, as it took the first time
+    kept_for_others: int  # bytes that stay because another task has stored the same
 
 
 def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
-    """What forgetting would do; refused if it left a task without an answer."""
+    """The cost of forgetting a task; raises if another task would be left without an answer."""
     entry = index.task(task)
     touched = [member for member in index.members if index.depends_on(member, task)]
     alone = tuple(member.number for member in touched if not _left(index, member, task))
@@ -87,7 +87,7 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
 
 
 def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
-    """The tasks that a member can answer for without another; none if that was the only one that it was trained on."""
+    """The tasks that a member can still vote on without `task`; none if it was trained on nothing else."""
     if not index.depends_on(member, task):
         return set(member.share)
     trained = set(member.tasks) - {task}
@@ -110,7 +110,7 @@ def _check_silence(index: Index, task: str, *, drop: bool) -> None:
 
 
 def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry]) -> None:
-    """Nothing is kept without replay, so that the heirs of a member cannot be retrained; a member of one task just goes."""
+    """Raises if members would have to be retrained on tasks of which no rows are kept."""
     lost = [name for member in retrained for name in member.tasks if name != task and not index.tasks[name].keeps_rows]
     if lost:
         newest = sorted(set(lost), key=lambda name: -index.tasks[name].episode)
@@ -123,11 +123,10 @@ def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry
 def iter_remove_task(
     folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
 ) -> Generator[Progress, None, Index]:
-    """The zoo without a task: members that it shaped are retrained, oldest first, with the same seeds on the same other tasks.
+    """The zoo without a task: members that depend on it are retrained, oldest first, with their seeds and other tasks.
 
-    Each grows out of the members before it as they are now. Only what is kept is at hand: with a replay below 1, also a
-    member's own new task is seen in part. Which tasks an episode had drawn stays as it was. The task's name and classes
-    leave the index and the log too.
+    Only kept rows are available: with a replay below 1, a member's own task is seen in part too. Episodes keep the tasks
+    that they had drawn. The task's name and classes leave the index and the log.
     """
     cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)

@@ -1,7 +1,6 @@
-"""Rows or a class taken out of a zoo on features permanently: what is left has the bits of one that never saw them.
+"""Deletes rows or a class from a zoo on features; the result is bit-equal to a zoo that never saw them.
 
-A head is a function of the rows of its task, so that members are made again of what is left of these, in milliseconds, and
-no other task is touched.
+A head is a function of the rows of its task: it is recomputed in milliseconds, and no other task changes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from zoolearn.zoo.settings import Names
 
 
 def check_forgettable(index: Index) -> None:
-    """Refuses where members were trained: their weights cannot be parted from single rows."""
+    """Raises if members were trained: single rows cannot be removed from their weights."""
     if index.settings.features is None:
         raise SettingsError(
             "rows and classes can be forgotten in a zoo on features, whose heads are made again of the other rows; in this "
@@ -42,7 +41,7 @@ def find_class_rows(folder: ZooFolder, entry: TaskEntry, label: str) -> Numbers:
 
 
 def find_file_rows(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequence[str]) -> dict[str, Numbers]:
-    """The rows of each task that were made of files, known by their content or else by their names; refused if one made none."""
+    """The rows of each task made of these files, by content or name; raises if a file made none."""
     digests = {word: sha256(Path(word).read_bytes()).digest() for word in words if Path(word).is_file()}
     found: dict[str, dict[Side, frozenset[int]]] = {}
     matched: set[str] = set()

@@ -1,6 +1,6 @@
-"""Rows deleted permanently: they leave the files that they came in, and every member that saw them is trained again.
+"""Deletes rows permanently: they leave their files, and every member trained on them is retrained.
 
-Corrections become part of the rows themselves, so the zoo is then what it had been if the rows had come like this.
+Corrections become part of the rows, so the zoo is as if the rows had arrived corrected.
 """
 
 from collections.abc import Generator
@@ -19,14 +19,14 @@ from zoolearn.zoo.settings import Names
 
 @dataclass(frozen=True)
 class PurgeCost:
-    """What a purge means: the members that saw a row that changes and are trained again, and how long that took at first."""
+    """The cost of a purge: the members that are retrained, and the seconds that their training took."""
 
     retrained: tuple[int, ...]
     seconds: float
 
 
 def cost_of_purge(folder: ZooFolder, index: Index, correction: Correction) -> PurgeCost:
-    """What purging would do; refused where it would leave nothing to train or to measure with, now or as of an episode."""
+    """The cost of purging; raises if too few rows would be left to train or to test on."""
     rewritten = _rewrite(folder, index, correction)
     members = [member for member in index.members if rewritten.touches(index, member)]
     return PurgeCost(tuple(member.number for member in members), sum(member.seconds for member in members))
@@ -35,7 +35,7 @@ def cost_of_purge(folder: ZooFolder, index: Index, correction: Correction) -> Pu
 def iter_purge(
     folder: ZooFolder, index: Index, correction: Correction, names: Names | None
 ) -> Generator[Progress, None, Index]:
-    """The zoo as if rows had come corrected, those that are deleted not at all."""
+    """The zoo as if rows had arrived corrected, and deleted ones not at all."""
     rewritten = _rewrite(folder, index, correction)
     learner = index.settings.learner(names)
     digests = (part.digest for part in rewritten.after.stored)

@@ -47,15 +47,15 @@ class Rewritten:
         return {arrival.episode for arrival in self.before.arrivals} - {each.episode for each in self.after.arrivals}
 
     def touches(self, index: Index, member: MemberEntry) -> bool:
-        """Whether a member has weights, or has said something, that depends on rows that are no longer what they were."""
+        """Whether a member's weights or votes depend on rows that changed."""
         task = self.before.name
         return member.episode >= self.since and (task in member.heads or index.depends_on(member, task))
 
 
 def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Labels | None = None) -> Rewritten:
-    """A task without some rows, and without classes that none is left of; refused where that would be no task any more.
+    """A task without some rows and without classes that become empty; raises if too little would be left.
 
-    With `labels`, of all rows that are left, they are as if they had come like this: earlier corrections are part of them.
+    With `labels` of all remaining rows, earlier corrections become part of the rows.
     """
     last = labels or last_labels(folder, entry)
     left = {label for side in SIDES for number, label in last[side].items() if number not in gone[side]}
@@ -72,7 +72,7 @@ def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Lab
 
 
 def last_labels(folder: ZooFolder, entry: TaskEntry) -> Labels:
-    """The label of every row that ever arrived, as it was last."""
+    """The latest label of every row that ever arrived."""
     found: dict[Side, dict[int, int]] = {}
     for side in SIDES:
         labels: dict[int, int] = {}
@@ -112,7 +112,7 @@ def _rewrite_arrival(arrival: Arrival, sides: Mapping[Side, "_Side"], classes: S
 
 @dataclass
 class _Side:
-    """The rows of a task on one side, as one arrival after the other is gone through."""
+    """The rows of a task on one side, updated arrival by arrival."""
 
     folder: ZooFolder
     old_classes: Sequence[str]
@@ -174,7 +174,7 @@ class _Side:
 
 
 def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
-    """Refuses what would be no task any more, or a past that could not be: members of an episode are made again of its rows."""
+    """Raises if too few rows are left for the task, or for the member of an earlier episode to be retrained."""
     name, first = before.name, next(iter(entry.arrivals), None)
     if first is None or first.episode != before.episode or len(first.classes) < 2:
         raise DataError(
@@ -199,7 +199,7 @@ def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
 def iter_rewrite(
     folder: ZooFolder, index: Index, rewritten: Sequence[Rewritten], learner: OwnedZoo, names: Names | None
 ) -> Generator[Progress, None, Index]:
-    """The zoo with tasks that were written again: members that saw what changed are retrained, those of emptied episodes go."""
+    """The zoo with rewritten tasks: members that saw changed rows are retrained, those of emptied episodes removed."""
     emptied = {number: each.before.name for each in rewritten for number in each.emptied}
     episodes = [drop_task(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]
     rest = yield from iter_retrain(

@@ -1,7 +1,7 @@
-"""What arrived of a task, episode by episode: rows that are added to it, classes that are new in it, rows that were corrected.
+"""What arrived of a task, episode by episode: rows, new classes, and corrections of earlier rows.
 
-Nothing is ever changed: a task as of an episode is what had arrived by then, and its classes are in the order in which they
-came. So a label, which is the place of a class in that order, means the same for ever.
+Entries never change: a task as of an episode is what had arrived by then, with its classes in the order of arrival. So
+a label, the position of a class in that order, keeps its meaning.
 """
 
 from collections.abc import Mapping
@@ -38,10 +38,10 @@ class Stored(Struct, frozen=True, gc=False):
 
 
 class Rows(Struct, frozen=True, gc=False, omit_defaults=True):
-    """Examples in the folder: inputs, labels and, where they came from files, their names there (a JSON list).
+    """Stored examples: inputs, labels and, if they came from files, their names there (a JSON list).
 
-    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels where it is none. `digests` are
-    what copies of rows are known by, so that nobody has to read all rows for that.
+    Of features, `ids` tell what each was made of: the sha256 of its file, or of its pixels. `digests` identify
+    copies without reading rows.
     """
 
     x: Stored
@@ -62,24 +62,24 @@ class Rows(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Fixes(Struct, frozen=True, gc=False):
-    """Corrections of rows that arrived before: pairs of a row's number and its label, which is -1 of a deleted row."""
+    """Corrections of earlier rows: pairs of a row's number and its new label, -1 for a deleted row."""
 
     pairs: Stored
     deleted: Count
 
 
 class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an episode brought to a task: classes, rows to train on (how many of each class, and those kept), rows held out.
+    """What an episode brought to a task: classes, training rows (their counts by class, and those kept), held-out rows.
 
-    `votes` is the file of what the members `asked`, who are older, say of the rows held out of it. `statistics` are of all
-    rows of the task that have come until then, where not all are kept: of the features of the member `seen_by`.
+    `votes` is the file of votes by the older members `asked` on its held-out rows. `statistics` are of all rows of
+    the task so far, if not all are kept: of the features of the member `seen_by`.
     """
 
     task: Name
     episode: Number
     classes: tuple[Name, ...]
     augment: tuple[Name, ...]
-    counts: Mapping[Name, int]  # below 0 where a correction takes rows away
+    counts: Mapping[Name, int]  # negative where a correction removes rows
     train: Rows | None
     test: Rows | None
     fix_train: Fixes | None = None
@@ -87,7 +87,7 @@ class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
     asked: tuple[Number, ...] = ()
     votes: Digest | None = None
     statistics: Digest | None = None
-    seen_by: Number | None = None  # None, too, where statistics are of the member that the task was first learned by
+    seen_by: Number | None = None  # None: the member that the task was first learned by
 
     def rows(self, side: Side) -> Rows | None:
         """Its rows on one side."""
@@ -99,7 +99,7 @@ class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def corrects(self) -> bool:
-        """Whether it changes rows that are there instead of bringing some."""
+        """Whether it corrects earlier rows instead of bringing new ones."""
         return self.fix_train is not None or self.fix_test is not None
 
     @property
@@ -118,14 +118,14 @@ class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
 
 @dataclass(frozen=True)
 class TaskEntry:
-    """A task that was learned: all that has arrived of it."""
+    """A learned task: all that has arrived of it."""
 
     name: str
     arrivals: tuple[Arrival, ...]
 
     @property
     def episode(self) -> int:
-        """In which it was first met."""
+        """The episode in which it was first learned."""
         return self.arrivals[0].episode
 
     @property
@@ -135,7 +135,7 @@ class TaskEntry:
 
     @property
     def last_class(self) -> int:
-        """The episode in which its newest class came: who is of an earlier one does not know all of them."""
+        """The episode of its newest class; members of earlier ones do not know all classes."""
         return next(arrival.episode for arrival in reversed(self.arrivals) if arrival.classes)
 
     @property
@@ -145,28 +145,28 @@ class TaskEntry:
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
-        """In the order in which they came."""
+        """In the order of arrival."""
         return tuple(name for arrival in self.arrivals for name in arrival.classes)
 
     @cached_property
     def arrived(self) -> Mapping[str, int]:
-        """How many rows of each class have come to train on, kept or not."""
+        """How many training rows of each class have arrived, kept or not."""
         return {name: sum(arrival.counts.get(name, 0) for arrival in self.arrivals) for name in self.classes}
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether there are rows to train on."""
+        """Whether training rows are kept."""
         return any(arrival.train for arrival in self.arrivals)
 
     @property
     def counted(self) -> Arrival:
-        """The last one in which rows to train on came or were corrected: its statistics are those of all of them."""
+        """The last arrival with training rows or corrections of them; its statistics are those of all rows."""
         found = (arrival for arrival in reversed(self.arrivals) if arrival.counts or arrival.fix_train)
         return next(found, self.arrivals[0])
 
     @property
     def statistics(self) -> Digest | None:
-        """The file of those of all its rows; None where none are kept."""
+        """The file of the statistics of all its rows; None if none are kept."""
         return self.counted.statistics
 
     @cached_property
@@ -176,7 +176,7 @@ class TaskEntry:
 
     @cached_property
     def rows_held_out(self) -> int:
-        """How many rows are held out to measure it."""
+        """How many rows are held out."""
         return self._rows("test")
 
     def _rows(self, side: Side) -> int:
@@ -190,7 +190,7 @@ class TaskEntry:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with its arrivals together; None if nothing."""
+        """What is inconsistent in its arrivals; None if nothing."""
         if len({*self.classes}) != len(self.classes):
             return "a class is named twice"
         if len(self.arrivals[0].classes) < 2 or self.arrivals[0].test is None:
@@ -217,11 +217,11 @@ class TaskEntry:
         return tuple(arrival for arrival in self.arrivals if arrival.episode > episode)
 
     def with_arrival(self, arrival: Arrival) -> "TaskEntry":
-        """The task with what has just arrived."""
+        """The task with one more arrival."""
         return TaskEntry(self.name, (*self.arrivals, arrival))
 
     def rows_seen(self, episode: int) -> int:
-        """How many of its rows had arrived by an episode, and stand as they were."""
+        """How many of its rows had arrived by an episode and are still unchanged."""
         gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.since(episode) if arrival.fix_train)
         return max(0, sum(self.as_of(episode).arrived.values()) - gone)
 

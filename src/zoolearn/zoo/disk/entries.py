@@ -19,13 +19,13 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A member: the episode it came in, the tasks it was trained on (in order), its file and the file of its votes.
+    """A member: its episode, the tasks it was trained on (in order), its file and the file of its votes.
 
-    `fitted` are the tasks that it was not trained on and has a head for nevertheless, fitted to its finished features.
-    Where it `refits` an earlier member, it is a head on that one's features, which `saw` further tasks.
-    It knows the classes that its tasks had in its episode. `share` is the weight that its vote for each task that it speaks
-    for had then; tasks in `silent` are pruned, not yet permanently.
-    For tasks in `supersedes` the votes of earlier members no longer count. `layers`: its heads read layers inside, too.
+    `fitted` are further tasks that it has a head for, fitted to its finished features. If it `refits` an earlier
+    member, it is a head on the features of that one, which `saw` further tasks. It knows the classes that its tasks
+    had in its episode. `share` is the weight of its vote on each task in its episode; votes on tasks in `silent`
+    are pruned, not yet permanently. For tasks in `supersedes` the votes of earlier members no longer count.
+    `layers`: its heads read inner layers too.
     """
 
     number: Number
@@ -54,7 +54,7 @@ class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def sees_as(self) -> int:
-        """The number of the member that has trained the features which it has."""
+        """The number of the member that trained its features."""
         return self.refits or self.number
 
     def votes_on(self, task: str) -> bool:
@@ -63,11 +63,11 @@ class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
-    """How well a task is answered on its held-out rows: accuracy, and the mean probability of the class that is named.
+    """Accuracy on a task's held-out rows, and the mean probability of the predicted class.
 
-    `balanced` is the mean of the classes' accuracies, so that a rare one counts as much as a frequent one.
-    `loss` is the zoo's on the task's kept rows, by which it is weighed for the next episode; None where nothing is kept.
-    `temperature` is fitted to the same rows, and is that of every answer given.
+    `balanced` is the mean of the classes' accuracies. `loss` is the zoo's loss on the task's kept rows, which
+    weighs it in the next draw; None if no rows are kept. `temperature` is fitted to the held-out rows and applied
+    to every answer.
     """
 
     accuracy: Share
@@ -78,10 +78,10 @@ class Measure(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class EpisodeEntry(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an episode did; its task is None once it was forgotten.
+    """What an episode did; its task is None once forgotten.
 
-    `measures` holds the tasks whose answers it changed; `since`, what pruning has made of answers before the next one.
-    Where members or rows of earlier ones were `remade` before the next one, their measures no longer tell how it was before.
+    `measures` has the tasks whose answers it changed, `since` their measures after later pruning. If members or
+    rows of earlier episodes were `remade` since, earlier measures are outdated.
     """
 
     number: Number

@@ -1,6 +1,6 @@
-"""The episodes of a zoo on the disk: a table of contents, the records, and what their rows are known again by.
+"""The episodes of a zoo on disk: a table of contents, the records, and digests of their rows.
 
-All three grow by a line an episode. The table is small and read whole; of the others, lines are read that are asked for.
+All three grow by a line an episode. The table is small and read whole; of the others, single lines are read on demand.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,13 +23,13 @@ from zoolearn.zoo.settings import ZooSettings
 
 
 class Prints(Struct, frozen=True, array_like=True, gc=False):
-    """What the rows that came in an episode are known again by, 8 bytes each."""
+    """Digests of the rows of an episode, 8 bytes each."""
 
     rows: bytes
 
 
 class State(Struct):
-    """What the head of an index says of a zoo: its settings, not yet checked, and how much of its journals counts."""
+    """What the head of an index says of a zoo: its settings, not yet checked, and the ends of its journals."""
 
     generation: Count
     chosen: dict[str, Json]
@@ -40,7 +40,7 @@ class State(Struct):
 
 
 class EpisodeFiles:
-    """Those of one state of a zoo; `content` gives the bytes of a stored tensor."""
+    """The episode files of one state of a zoo; `content` gives the bytes of a stored tensor."""
 
     def __init__(self, folder: Path, content: Callable[[Stored], bytes]) -> None:
         self.content = content
@@ -49,7 +49,7 @@ class EpisodeFiles:
         self.contents = Journal(folder, "contents", Entry)
 
     def read(self, head: State, settings: ZooSettings) -> Records:
-        """The episodes that a head tells of, each checked when it is asked for."""
+        """The episodes of a head, each checked when it is read."""
         self.contents.read(head.contents)
         return self._read(head.episodes, head.rows, settings)
 
@@ -66,14 +66,14 @@ class EpisodeFiles:
         return found
 
     def find_dropped(self, records: Records) -> set[str]:
-        """The names of files that may no longer belong to the zoo once its episodes are these."""
+        """The files that may no longer belong to the zoo once these are its episodes."""
         old = self.records.lines
         kept = records.kept if records.stored is old else 0
         pairs = zip_longest(map(old.decode, range(kept, len(old))), records[kept:])
         return set().union(*(was.files for was, now in pairs if was is not None and was != now))
 
     def write(self, records: Records, generation: int) -> Mapping[str, Mark]:
-        """Brings episodes to the disk; they count once the marks that are given back do."""
+        """Writes episodes; they become valid with the returned marks."""
         episodes, lines = self.records.write(records, generation)
         rows, prints = self.rows.write(self._rows(records), generation)
         new = [*map(Entry, lines, prints, records.fresh.abouts)]
@@ -83,12 +83,12 @@ class EpisodeFiles:
         return {"episodes": episodes, "rows": rows, "contents": self.contents.write(contents, generation)}
 
     def commit(self, marks: Mapping[str, Mark], settings: ZooSettings) -> Records:
-        """What was written, which counts now."""
+        """The written episodes, which are valid now."""
         self.contents.commit()
         return self._read(marks["episodes"], marks["rows"], settings)
 
     def _rows(self, records: Records) -> Chain[Prints]:
-        """The prints of all rows; those of an arrival that was there before are taken over."""
+        """The digests of all rows; those of unchanged arrivals are reused."""
         known, old = self.rows.lines, self.records.lines
         if records.stored is old:
             return Chain(known, records.kept, [self._prints(record.arrival) for record in records.new])
@@ -102,11 +102,11 @@ class EpisodeFiles:
         return Prints(b"".join(self.content(each.digests) for each in rows))
 
     def are_rows_of(self, records: Records) -> bool:
-        """Whether what rows are known again by is what their files say."""
+        """Whether the digests match the stored rows."""
         return self.rows.lines.all() == [self._prints(record.arrival) for record in records]
 
     def tasks_with(self, records: Records, prints: NDArray[np.uint64]) -> list[str]:
-        """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
+        """The tasks that have some of these rows, by digest; only for writers."""
         known = self.rows.lines.all()
         if len(known) != len(records) or any(len(each.rows) % 8 for each in known):
             raise StoreError(f"{self.rows.lines.path} is not about the rows of this zoo; restore it from a copy")
@@ -118,10 +118,10 @@ class EpisodeFiles:
 
     @property
     def bytes(self) -> int:
-        """How much they take."""
+        """The size of the files."""
         return sum(each.mark.bytes for each in (self.records, self.rows, self.contents) if each.mark is not None)
 
     def sweep(self, keep: Sequence[str] = ()) -> None:
-        """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
+        """Deletes outdated files, except those to `keep`."""
         for each in (self.records, self.rows, self.contents):
             each.sweep(keep)

@@ -1,7 +1,7 @@
-"""Files of a zoo on their way in or out, so that a program that is killed leaves no orphans.
+"""Files being written or deleted, so that a killed program leaves no orphans.
 
-They are written in `incoming/`; their names are noted there before they get them, and before an index no longer names
-them. What is noted and not named is deleted, by who wrote it or by the next program, without a look at all other files.
+They are written in `incoming/`; their names are noted there before they get them, and before an index drops them. Noted
+files that no index names are deleted, by the same program or the next one, without listing all other files.
 """
 
 import os
@@ -37,7 +37,7 @@ class Incoming:
 
     @contextmanager
     def open_part(self, place: str) -> Iterator[Path]:
-        """An empty file to write, which `accept` gives its name."""
+        """An empty file to write; `accept` gives it its name."""
         part = self.folder / f"{token_hex(8)}.part"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ class Incoming:
 
     @contextmanager
     def open_file(self, place: str) -> "Iterator[NewFile]":
-        """A file to write, which gets its name once it is whole."""
+        """A file to write, which gets its name once complete."""
         with self.open_part(place) as part:
             with part.open("wb") as file:
                 new = NewFile(file)
@@ -60,14 +60,14 @@ class Incoming:
             self.accept(part, place, new.digest.hexdigest())
 
     def accept(self, part: Path, place: str, digest: str) -> None:
-        """Gives a file that is whole its name."""
+        """Gives a complete file its name."""
         name = f"{place}/{digest}{PLACES[place]}"
         self.note([name])
         (self.zoo / place).mkdir(exist_ok=True)
         os.replace(part, self.zoo / name)
 
     def note(self, names: Iterable[str], *, safely: bool = False) -> None:
-        """Notes files that are deleted unless an index names them; safely: so that a power cut loses no note."""
+        """Notes files to be deleted unless an index names them; `safely`: flushed, against power cuts."""
         lines = "".join(f"{name}\n" for name in sorted(names))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -81,13 +81,13 @@ class Incoming:
             raise StoreError(f"cannot write {self.names}: {error.strerror}; nothing was changed") from error
 
     def read_notes(self) -> list[str]:
-        """The names that were noted, as far as they are those of a zoo's files."""
+        """The noted names, as far as they are valid."""
         if not self.names.is_file():
             return []
         return [name for name in self.names.read_text("ascii", "replace").split() if is_file_of_a_zoo(name)]
 
     def sweep(self, is_wanted: Callable[[str], bool]) -> None:
-        """Deletes what was noted and is not wanted, and what was never finished."""
+        """Deletes noted files that are not wanted, and unfinished ones."""
         for name in self.read_notes():
             if not is_wanted(name):
                 (self.zoo / name).unlink(missing_ok=True)

@@ -1,6 +1,6 @@
-"""What a zoo folder's index says: settings, tasks, members, episodes and a log, as plain values that were checked.
+"""The index of a zoo folder: settings, tasks, members, episodes and a log, as checked plain values.
 
-Tasks, members and measures are views of the episodes: what is asked for is read, and nothing else.
+Tasks, members and measures are views of the episodes: only what is used is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,10 +20,10 @@ from zoolearn.zoo.settings import ZooSettings
 
 @dataclass(frozen=True)
 class Index:
-    """A whole zoo at one moment; `generation` grows by one with every change.
+    """A whole zoo at one moment; `generation` increases by one with every change.
 
-    `chosen` are the settings as they were given; the first task settles what they leave open. `before` is the zoo that undo
-    gives back where its last change made all of it anew; the next change lets it go.
+    `chosen` are the settings as given; `settings` are completed by the first task. `before` is the zoo that undo
+    restores after a change of features, until the next change.
     """
 
     chosen: ZooSettings
@@ -70,12 +70,12 @@ class Index:
 
     @property
     def is_open(self) -> bool:
-        """Whether the last episode goes on."""
+        """Whether the last episode has not ended yet."""
         return bool(self.records.new) and self.records.new[-1].episode is None
 
     @cached_property
     def measures(self) -> Mapping[str, Measure]:
-        """How every task is answered now: by the last episode that changed it, and what was pruned since."""
+        """The measure of every task now: by the last episode that changed it, and pruning since."""
         return LazyDict(self.records.tasks, self._measure)
 
     def _measure(self, name: str) -> Measure:
@@ -87,7 +87,7 @@ class Index:
 
     @cached_property
     def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
-        """How each task was answered after every episode that changed it."""
+        """The measures of each task after every episode that changed it."""
         return LazyDict(self.records.tasks, self._history)
 
     def _history(self, name: str) -> list[tuple[int, Measure]]:
@@ -95,7 +95,7 @@ class Index:
         return [(each.number, each.measures[name]) for each in episodes if each and name in each.measures]
 
     def with_measures(self, measures: Mapping[str, Measure]) -> "Index":
-        """The same zoo, where some tasks are answered like this since its last episode."""
+        """The zoo with new measures of some tasks since its last episode."""
         if not self.episodes:
             return self
         last = self.episodes[-1]
@@ -105,7 +105,7 @@ class Index:
         return self if since == last.since else self._last(changed(last, since=since))
 
     def _last(self, episode: EpisodeEntry) -> "Index":
-        """With its last episode like this."""
+        """With its last episode replaced."""
         earlier = self.records.until(len(self.records) - 1)
         return replace(self, records=earlier.append(changed(self.records[-1], episode=episode)))
 
@@ -121,21 +121,21 @@ class Index:
         return [arrival for task in self.tasks.values() for arrival in task.arrivals]
 
     def with_arrival(self, arrival: Arrival) -> "Index":
-        """The zoo with rows that arrived of a task, new or known: they open an episode."""
+        """The zoo with an arrival, which opens an episode."""
         return replace(self, records=self.records.append(Record(None, arrival, ())))
 
     def with_member(self, member: MemberEntry) -> "Index":
-        """With what has come of the episode that goes on."""
+        """With one more member of the open episode."""
         last = self.records[-1]
         grown = changed(last, members=(*last.members, member))
         return replace(self, records=self.records.until(len(self.records) - 1).append(grown))
 
     def end_episode(self, episode: EpisodeEntry) -> "Index":
-        """With the episode that went on, as it ended."""
+        """With the open episode ended."""
         return self._last(episode)
 
     def until(self, episode: int) -> "Index":
-        """The zoo as it was after an episode, but for its log."""
+        """The zoo as it was after an episode, except for its log."""
         return replace(self, records=self.records.until(episode))
 
     def with_entries(
@@ -145,7 +145,7 @@ class Index:
         members: Sequence[MemberEntry] | None = None,
         episodes: Sequence[EpisodeEntry] | None = None,
     ) -> "Index":
-        """The zoo with other tasks, members or episodes in place of all that it has."""
+        """The zoo with all its tasks, members or episodes replaced."""
         entries = (self.tasks if tasks is None else tasks).values()
         arrivals = {arrival.episode: arrival for entry in entries for arrival in entry.arrivals}
         ended = {episode.number: episode for episode in (self.episodes if episodes is None else episodes)}
@@ -165,7 +165,7 @@ class Index:
         return LazyDict(self.records.tasks, self.with_votes_on)
 
     def with_votes_on(self, task: str) -> list[MemberEntry]:
-        """The members that have a vote for a task, counted now or not."""
+        """The members with a vote on a task, whether it counts now or not."""
         episodes = (self.records[place] for place in self.records.answers(task))
         return [member for episode in episodes for member in episode.members if task in member.share]
 
@@ -180,7 +180,7 @@ class Index:
         return speakers[first:]
 
     def all_voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
-        """`voters`, and those that they supersede."""
+        """`voters`, and the members that they supersede."""
         entry = self.task(task)
         if at is None:
             return [member for member in self._members_by_task[task] if member.votes_on(task)]
@@ -192,7 +192,7 @@ class Index:
         return [member for member in self._members_by_task[task] if member.episode <= at]
 
     def require_voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
-        """`voters`, refused where no member is left: members of past episodes go when a zoo is pruned permanently or distilled."""
+        """`voters`; raises if no member is left, as for past episodes of a pruned or distilled zoo."""
         voters = self.voters(task, at)
         if not self.is_answered(task, voters, at):
             episodes = range(self.tasks[task].episode, len(self.episodes) + 1)
@@ -205,20 +205,20 @@ class Index:
         return voters
 
     def is_answered(self, task: str, voters: Sequence[MemberEntry], at: int | None = None) -> bool:
-        """Whether some members can answer for a task: one of them at least knows all classes that it has by then."""
+        """Whether some members can answer for a task: at least one knows all classes that it had."""
         since = self.task(task, at).last_class
         return any(member.share[task] and member.episode >= since for member in voters)
 
     def knows(self, member: MemberEntry, task: str) -> tuple[str, ...]:
-        """The classes of a task that a member has an output for, in the order of the outputs: those of its own episode."""
+        """The classes of a task that a member has outputs for, in order: those of its own episode."""
         return self.tasks[task].as_of(member.episode).classes
 
     def weight(self, member: MemberEntry, task: str, at: int | None = None) -> float:
-        """How much a vote counts, now or as of an episode: by the share of the rows arrived until then that it has seen."""
+        """The weight of a vote, now or as of an episode: its share, scaled to the rows that have arrived since."""
         return member.share[task] * self.task(task, at).share_seen(member.episode)
 
     def depends_on(self, member: MemberEntry, task: str) -> bool:
-        """Whether a member would be another without this task: it was trained on it, or grew out of members that knew it."""
+        """Whether a member depends on a task: trained on it, or started from members that knew it."""
         source = self.member(member.refits) if member.refits in self.records.members else member
         return task in (*member.tasks, *member.saw) or (
             self.settings.descends and source.episode >= self.tasks[task].episode

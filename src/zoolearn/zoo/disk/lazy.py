@@ -1,4 +1,4 @@
-"""Values that are read when they are asked for, so that a learner of a large zoo holds only what it uses."""
+"""Collections whose values are read on demand, so that a learner of a large zoo holds only what it uses."""
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
 from typing import Any, TypeVar
@@ -7,7 +7,7 @@ Value = TypeVar("Value")
 
 
 class LazyDict(MutableMapping[str, Value]):
-    """Names known from the start, and values that are read once each.
+    """Names known from the start; each value is read once.
 
     >>> tasks = LazyDict(["birds", "cars"], str.upper)
     >>> len(tasks), "cars" in tasks, tasks["birds"]
@@ -43,7 +43,7 @@ class LazyDict(MutableMapping[str, Value]):
 
 
 class LazyView(Sequence[Value]):
-    """So many values, each read when it is asked for.
+    """A sequence of `count` values, each read on access.
 
     >>> LazyView(3, str)[-1], [*LazyView(3, str)[1:]]
     ('2', ['1', '2'])
@@ -66,7 +66,7 @@ class LazyView(Sequence[Value]):
 
 
 class LazyList(MutableSequence[Value]):
-    """As many values as there are calls that read them; each is made when it is asked for, and not kept.
+    """A list of functions that make its values; each is called on access, and its value not kept.
 
     >>> LazyList([lambda: "first", lambda: "last"])[-1]
     'last'

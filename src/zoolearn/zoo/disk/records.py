@@ -1,4 +1,4 @@
-"""The episodes of a zoo, and where each task and member is found among them, so that only those are read that are asked for."""
+"""The episodes of a zoo, with a table of contents by task and member, so that only needed ones are read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -14,10 +14,10 @@ from zoolearn.zoo.settings import Name
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
-    """What an episode is about: the task of which something arrived, and whether rows of that to train on are kept.
+    """What an episode is about: its task, and whether training rows of it are kept.
 
-    `members` came of it; `losses` are those of the tasks that it measured; `others` are tasks that its members vote on, too;
-    `files` has the first characters of the names of its files, `remade` is what the episode says.
+    `members` were made in it; `losses` are those of the tasks that it measured; `others` are further tasks that its
+    members vote on; `files` has the first characters of its file names.
     """
 
     task: Name | None
@@ -112,17 +112,17 @@ class Records(Chain[Record]):
         self.contents = contents or Contents(())
 
     def until(self, count: int) -> "Records":
-        """The first so many."""
+        """The first `count` episodes."""
         shorter = super().until(count)
         return Records(self.stored, shorter.kept, shorter.new, self.contents)
 
     def append(self, *items: Record) -> "Records":
-        """With others behind them."""
+        """With further episodes."""
         return Records(self.stored, self.kept, (*self.new, *items), self.contents)
 
     @cached_property
     def fresh(self) -> Contents:
-        """What the new ones are about."""
+        """The table of contents of the new ones."""
         return Contents([About.of(record) for record in self.new])
 
     @cached_property
@@ -136,19 +136,19 @@ class Records(Chain[Record]):
 
     @property
     def last_arrival(self) -> int | None:
-        """The place of the last one in which something arrived that is still there."""
+        """The position of the last episode with an arrival that is still there."""
         return next((place for place in reversed(range(len(self))) if self.about(place).task is not None), None)
 
     def arrivals(self, task: str) -> list[int]:
-        """The places of those in which something arrived of a task."""
+        """The positions of the episodes with arrivals of a task."""
         return [*self._places(self.contents.arrivals.get(task, ()), self.fresh.arrivals.get(task, ()))]
 
     def answers(self, task: str) -> list[int]:
-        """The places of those that changed the answers for a task."""
+        """The positions of the episodes that changed the answers for a task."""
         return [*self._places(self.contents.answers.get(task, ()), self.fresh.answers.get(task, ()))]
 
     def first(self, task: str) -> int:
-        """The place of the one in which a task was first met; behind all, if it never was."""
+        """The position of the episode in which a task was first met; the end, if it never was."""
         place = self.contents.arrivals.get(task, (self.kept,))[0]
         return place if place < self.kept else self.kept + self.fresh.arrivals.get(task, (len(self.new),))[0]
 
@@ -167,7 +167,7 @@ class Records(Chain[Record]):
         return [number for about in self.abouts for number in about.members]
 
     def place_of(self, member: int) -> int:
-        """The place of the episode of which a member came."""
+        """The position of the episode of a member."""
         place = self.contents.members.get(member, self.kept)
         return place if place < self.kept else self.kept + self.fresh.members[member]
 

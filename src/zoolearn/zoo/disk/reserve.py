@@ -1,4 +1,4 @@
-"""A little room on the disk that is kept for changes that make room: on a full disk they could not be written down else."""
+"""Disk space reserved for changes that delete: on a full disk they could not be written otherwise."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ class Reserve:
         self.zoo, self.file = zoo, zoo / ".reserve"
 
     def keep(self, index_bytes: int) -> None:
-        """Takes the room, or what is missing of it; where there is none, that is no reason to fail."""
+        """Reserves the space, or what is missing of it; failing to is no error."""
         wanted = LEAST + index_bytes
         with suppress(OSError):
             if not self.file.exists() or self.file.stat().st_size < wanted:
@@ -28,7 +28,7 @@ class Reserve:
 
     @contextmanager
     def release(self) -> Iterator[None]:
-        """For a change that makes room; who has too little even so is told what to do."""
+        """Releases the space for a change that deletes; if the disk is full even so, the error says what to do."""
         try:
             self.file.unlink(missing_ok=True)
             yield
@@ -43,7 +43,7 @@ class Reserve:
 
 
 def _take(file: IO[bytes], size: int) -> None:
-    """Makes a file this large; where the system can, without writing it."""
+    """Allocates a file of this size, without writing it if the system can."""
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file.fileno(), 0, size)
     else:

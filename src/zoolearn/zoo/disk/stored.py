@@ -1,4 +1,4 @@
-"""The rows of a task as the folder has them: all that arrived and was not deleted since, with the labels of today."""
+"""The stored rows of a task: all that arrived and were not deleted since, with corrected labels."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from zoolearn.zoo.disk.index import Index
 
 
 def load_task(folder: ZooFolder, entry: TaskEntry) -> Task:
-    """A task with its kept training rows; refused where none are kept: held-out rows are never trained on."""
+    """A task with its kept training rows; raises if none are kept, since held-out rows are never trained on."""
     if not entry.keeps_rows:
         raise DataError(
             f"no rows to train on are kept of task {entry.name!r} (replay is 0); its held-out ones are for measuring alone"
@@ -29,7 +29,7 @@ def load_task(folder: ZooFolder, entry: TaskEntry) -> Task:
 
 
 def load_arrival(folder: ZooFolder, index: Index, arrival: Arrival) -> Task:
-    """What arrived of a task, its labels among all classes that the task has now; a new task whole."""
+    """The arrived part of a task, labelled by all classes of the task; a new task whole."""
     entry = index.with_arrival(arrival).tasks[arrival.task]
     if len(entry.arrivals) == 1:
         return load_task(folder, entry)
@@ -41,7 +41,7 @@ def load_arrival(folder: ZooFolder, index: Index, arrival: Arrival) -> Task:
 
 
 def load_examples(folder: ZooFolder, entry: TaskEntry, side: Side) -> Examples:
-    """The rows of a task on one side; memory-mapped where they came at once."""
+    """The rows of a task on one side; memory-mapped if they arrived at once."""
     try:
         return Examples(load_inputs(folder, entry, side), load_labels(folder, entry, side))
     except (DataError, IndexError) as error:
@@ -59,7 +59,7 @@ def load_labels(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
 
 
 def load_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
-    """A task in the parts that it came in, as far as rows of them are kept, each with its episode; corrected as it is now."""
+    """A task in the parts in which it arrived, with their episodes, as far as rows are kept; corrected."""
     whole = load_task(folder, entry)
     if len(entry.arrivals) == 1:
         return [(entry.episode, whole)]
@@ -74,7 +74,7 @@ def load_parts(folder: ZooFolder, entry: TaskEntry) -> list[tuple[int, Task]]:
 
 
 def _find_episodes(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
-    """The episode in which each row of a task came."""
+    """The episode in which each row of a task arrived."""
     found = torch.empty(0, dtype=torch.int64)
     for arrival in entry.arrivals:
         fixes, rows = arrival.fixes(side), arrival.rows(side)
@@ -85,7 +85,7 @@ def _find_episodes(folder: ZooFolder, entry: TaskEntry, side: Side) -> Tensor:
 
 
 def _part(whole: Task, train: Examples, test: Examples, *, adds: bool) -> Task:
-    """Some rows of a task, with the classes that they have."""
+    """Some rows of a task, with their classes only."""
     labels = torch.bincount(torch.cat([train.y, test.y])).nonzero()[:, 0]
     places = torch.zeros(len(whole.classes), dtype=torch.int64)
     places[labels] = torch.arange(len(labels))
@@ -100,7 +100,7 @@ def join_arrivals(
     read: Callable[[Rows], Tensor],
     correct: Callable[[ZooFolder, Fixes, Tensor], Tensor],
 ) -> Tensor:
-    """What arrived on one side, in its order; a correction is of what had arrived before it."""
+    """Joins the arrivals of one side in order; a correction applies to what arrived before it."""
     found: list[Tensor] = []
     for arrival in entry.arrivals:
         fixes, rows = arrival.fixes(side), arrival.rows(side)
@@ -112,7 +112,7 @@ def join_arrivals(
 
 
 def drop_deleted(folder: ZooFolder, fixes: Fixes, rows: Tensor) -> Tensor:
-    """What is left of rows once those are gone that a correction deletes."""
+    """Rows without those that a correction deletes."""
     pairs = folder.tensor(fixes.pairs)
     kept = torch.ones(len(rows), dtype=torch.bool)
     kept[pairs[pairs[:, 1] < 0, 0]] = False
@@ -126,7 +126,7 @@ def _apply_fixes(folder: ZooFolder, fixes: Fixes, labels: Tensor) -> Tensor:
 
 
 def load_row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str | None]:
-    """What each row of a task on one side was called, in the order of the rows."""
+    """The original name of each row of a task on one side."""
     parts = [part for arrival in entry.arrivals if (part := arrival.rows(side))]
     names: list[str | None] = []
     for rows in parts:
@@ -135,7 +135,7 @@ def load_row_names(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[str 
 
 
 def number_rows(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
-    """The number, among all rows that ever came on one side, of each that is left."""
+    """The number of each remaining row, among all that ever arrived on one side."""
     came = 0
 
     def numbers(rows: Rows) -> Tensor:
@@ -147,7 +147,7 @@ def number_rows(folder: ZooFolder, entry: TaskEntry, side: Side) -> list[int]:
 
 
 def load_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
-    """What rows were called where they came from; None where that was not in files."""
+    """The original names of rows; None if they did not come from files."""
     if rows.names is None:
         return None
     try:
@@ -160,7 +160,7 @@ def load_names(folder: ZooFolder, rows: Rows) -> list[str] | None:
 
 
 def choose_rows(folder: ZooFolder, rows: Rows, places: Tensor, labels: Tensor) -> Rows:
-    """Some of the rows that arrived together, as files of their own, with these labels."""
+    """Stores some of the rows of an arrival as files of their own, with these labels."""
     names = load_names(folder, rows)
     return Rows(
         store_selection(folder, rows.x, places),
@@ -172,13 +172,13 @@ def choose_rows(folder: ZooFolder, rows: Rows, places: Tensor, labels: Tensor) -
 
 
 def store_selection(folder: ZooFolder, stored: Stored, places: Tensor) -> Stored:
-    """Writes some rows of a stored tensor as one of their own, a few megabytes at a time."""
+    """Stores some rows of a stored tensor as one of their own, a few megabytes at a time."""
     every, at_once = folder.tensor(stored), max(1, WRITE_AT_ONCE // (stored.bytes // stored.shape[0]))
     blocks = (every[block].numpy() for block in torch.split(places, at_once))
     return folder.store_blocks(blocks, stored.dtype, stored.shape[1:])
 
 
 def store_names(folder: ZooFolder, names: Sequence[str]) -> Stored:
-    """Writes what rows were called."""
+    """Stores the original names of rows."""
     content = json.dumps(list(names)).encode()
     return folder.store_blocks([np.frombuffer(content, np.uint8)], "uint8", ())

@@ -1,6 +1,6 @@
-"""People's own data: folders of images, arrays, tables and saved data sets become rows that a zoo can take in.
+"""People's own data: folders of images, arrays, tables and saved data sets as rows that a zoo can learn from.
 
-A `Source` knows its labels at once and reads its rows in blocks when they are needed, so that nothing has to fit in memory.
+A `Source` knows its labels at once and reads its rows in blocks when needed, so that nothing has to fit in memory.
 """
 
 from zoolearn.zoo.inputs.find import iter_blocks, open_pair, open_source

@@ -1,6 +1,7 @@
 """NumPy files: an `.npz` with inputs and labels, or an `.npy` of inputs with an `.npy` of labels beside it.
 
-Nothing is unpickled, and an archive is measured before it is unpacked: a few kilobytes can claim to hold terabytes.
+Nothing is unpickled, and the size of an archive is checked before it is unpacked: a few kilobytes can claim to hold
+terabytes.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""What the cells of a table hold: numbers, words, dates or nothing, told by column and count, rows as a spreadsheet counts."""
+"""The cells of a table: numbers, words, dates or missing values; errors count rows as a spreadsheet does."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zoolearn.errors import DataError
 
-MISSING = ("", "na", "n/a", "nan", "null", "none")  # what people and programs write where a value is missing
+MISSING = ("", "na", "n/a", "nan", "null", "none")  # how missing values are written
 LARGEST = 1e18  # of a feature: squares of larger ones are beyond 32 bits
 MOST_LINES = 10  # of one message
 MOST_CLASSES = 20  # different numbers in a label column that may be classes, however few rows there are
@@ -22,7 +22,7 @@ Table = Mapping[str, NDArray[Any]]
 
 
 def read_numbers(where: str, table: Table, rows: Sequence[int]) -> NDArray[np.float32]:
-    """Columns as numbers, NaN where a cell is empty; columns of anything else are refused together, with what they hold."""
+    """Columns as numbers, NaN for empty cells; raises on columns of anything else, naming what they hold."""
     features = np.empty((len(rows), len(table)), np.float32)
     wrong: dict[str, str] = {}
     for place, (name, values) in enumerate(table.items()):
@@ -41,7 +41,7 @@ def read_numbers(where: str, table: Table, rows: Sequence[int]) -> NDArray[np.fl
 
 
 def labels_of(where: str, name: str, values: NDArray[Any], rows: Sequence[int]) -> list[str]:
-    """A label for each row; refused where some are missing, or where they are a quantity and no classes."""
+    """A label for each row; raises if some are missing, or if they are a quantity and not classes."""
     missing = [row for row, value in enumerate(values.tolist()) if _is_missing_label(value)]
     if missing:
         count = "1 row has" if len(missing) == 1 else f"{len(missing)} rows have"
@@ -78,7 +78,7 @@ def read_labels(values: NDArray[Any], what: str) -> list[str]:
 
 
 def compose(name: str) -> str:
-    """A name with each accented letter as one: some systems write it as two, and one class would be two that look alike.
+    """A name in composed Unicode form: some systems write accented letters as two characters.
 
     >>> len("A\u0308pfel"), len(compose("A\u0308pfel"))
     (6, 5)
@@ -87,7 +87,7 @@ def compose(name: str) -> str:
 
 
 def is_index(name: str, values: NDArray[Any]) -> bool:
-    """Whether a column without a name counts the rows, as programs write it beside a table.
+    """Whether a column without a name counts the rows, as many programs write it.
 
     >>> is_index("", np.array(["0", "1", "2"])), is_index("Unnamed: 0", np.array([5, 7, 6])), is_index("a", np.arange(3))
     (True, False, False)
@@ -99,7 +99,7 @@ def is_index(name: str, values: NDArray[Any]) -> bool:
 
 
 def list_missing(features: NDArray[np.float32], columns: Sequence[str], rows: Sequence[int]) -> list[str]:
-    """A line for each column that has cells that are empty, or numbers that are too large."""
+    """A line for each column with missing or too large values."""
     lines = []
     for place, name in enumerate(columns):
         values = features[:, place]
@@ -152,7 +152,7 @@ def _read_numbers(values: NDArray[Any]) -> tuple[NDArray[np.float32], list[int]]
 
 
 def _describe_cells(values: NDArray[Any], strange: Sequence[int], rows: Sequence[int]) -> str:
-    """What cells that are no numbers hold, in words."""
+    """What non-numeric cells hold, in words."""
     cells = [str(values[place]).strip() for place in strange]
     first = f"as {cells[0][:40]!r} in row {rows[strange[0]]}"
     if values.dtype.kind == "M" or all(DATE.match(cell) for cell in cells):

@@ -50,9 +50,9 @@ def image_folder(folder: Path) -> Pictures:
 
 
 def iter_images(folder: Path, left_out: list[Broken] | None = None) -> Iterator[Path]:
-    """Every image file below a folder, in natural order, without following links to folders; listed folder by folder.
+    """Every image file below a folder, in natural order, folder by folder, without following links to folders.
 
-    What is no image is added to `left_out`.
+    Other files are added to `left_out`.
     """
     others = [] if left_out is None else left_out
     try:
@@ -74,7 +74,7 @@ def iter_images(folder: Path, left_out: list[Broken] | None = None) -> Iterator[
 
 
 def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A key that sorts names as people do: 2 before 10, and -1 before both.
+    """A key for sorting in natural order: 2 before 10, and -1 before both.
 
     >>> sorted(["10", "b2", "2", "b10", "-1"], key=natural)
     ['-1', '2', '10', 'b2', 'b10']
@@ -86,5 +86,5 @@ def natural(name: str) -> tuple[tuple[int, int | str], ...]:
 
 
 def is_litter(name: str) -> bool:
-    """Whether an entry is hidden, or what systems and archivers leave in folders of their own accord."""
+    """Whether an entry is hidden, or one that systems and archivers leave in folders."""
     return name.startswith(".") or name.casefold() in LITTER

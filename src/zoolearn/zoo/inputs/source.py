@@ -45,7 +45,7 @@ class Block:
 
 
 class Source(ABC):
-    """Rows by number, with a name and, if they are to be learned from, a label each; `classes` only if it fixes an order."""
+    """Rows by number, with a name and, for learning, a label each; `classes` is set only if it fixes an order."""
 
     where: str
     labels: Sequence[str] | None
@@ -58,7 +58,7 @@ class Source(ABC):
 
     @abstractmethod
     def name(self, row: int) -> str:
-        """What people call this row: a path, or a place in a file."""
+        """The name of a row: a path, or a place in a file."""
 
     @abstractmethod
     def look(self) -> Look:
@@ -66,14 +66,14 @@ class Source(ABC):
 
     @abstractmethod
     def blocks(self, rows: Sequence[int], shape: Shape) -> Iterator[Block]:
-        """These rows, brought to the zoo's shape, some at a time."""
+        """These rows in the zoo's shape, block by block."""
 
     def file(self, row: int) -> Path | None:
-        """The file that this row is, if it is one."""
+        """The file of a row, if it has one of its own."""
         return None
 
     def list_broken(self, broken: Sequence[Broken]) -> str:
-        """What people are told of rows that cannot be read, a line each."""
+        """A line for each unreadable row."""
         return list_lines((f"{row.name}: {row.reason}" for row in broken), MOST_LISTED)
 
 

@@ -26,10 +26,10 @@ MOST_NAMED = 10  # columns in one message
 
 @dataclass(frozen=True)
 class Columns:
-    """Which column is what, where the names do not tell: the label, and columns to leave out.
+    """Which column is what, if the names do not tell: the label, and columns to leave out.
 
-    `wanted` are the names of the columns that a zoo was taught with, in their order; empty where it knows none. Then
-    `features`, if known, is how many are wanted: what is a label by its name alone is one of them if the others are too few.
+    `wanted` are the names of the columns that a zoo learned from, in order; empty if unknown. Then `features`, if
+    known, is their number: a column named like a label is a feature if the others are too few.
     """
 
     label: str | None = None
@@ -42,12 +42,12 @@ class Columns:
     embed: Embed | None = None  # the zoo takes texts, and makes rows of them by this
 
     def label_of(self, names: Iterable[str]) -> str | None:
-        """The column that holds the label, by what was said or by its name."""
+        """The column of the label, as given or by its name."""
         likely = (name for name in names if name.strip().lower() in LABEL_NAMES and name not in self.wanted)
         return self.label or next(likely, None)
 
     def of_features(self, where: Path, widths: Mapping[str, int], label: str | None, *, labelled: bool) -> list[str]:
-        """The names of the columns of features in their order, out of all columns with their widths.
+        """The names of the feature columns in order, out of all columns with their widths.
 
         >>> Columns(wanted=("x", "z")).of_features(Path("t.csv"), {"z": 1, "y": 1, "x": 1}, "y", labelled=False)
         ['x', 'z']
@@ -63,7 +63,7 @@ class Columns:
         return kept if is_short and not labelled else others
 
     def _check_others(self, where: Path, names: Sequence[str], *, labelled: bool) -> None:
-        """What a zoo was taught with must be there; where it learns, nothing else may be."""
+        """Raises if a column that the zoo learned from is missing or, in learning, if there are others."""
         missing = [name for name in self.wanted if name not in names]
         more = [name for name in names if name not in self.wanted]
         known = some(self.wanted)

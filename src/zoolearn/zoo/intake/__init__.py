@@ -1,1 +1,1 @@
-"""People's data on its way into a zoo: what it would add, said first; copies and leaks found; rows split and stored."""
+"""Data on its way into a zoo: read, checked for copies and leaks, split and stored, after telling what it would add."""

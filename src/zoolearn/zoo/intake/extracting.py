@@ -1,4 +1,4 @@
-"""The extractor of a zoo on features: taken in once, compared at every opening; and what rows are made of."""
+"""The extractor of a zoo on features: stored once, verified whenever it is opened; and ids of what rows were made of."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,14 +30,14 @@ Features = (
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An extractor as somebody names it, checked, and the bytes of its file."""
+    """An extractor as the caller gives it, checked, and the bytes of its file."""
 
     extractor: Extractor
     content: bytes | None
 
     @classmethod
     def of(cls, features: Features, size: int | None = None) -> "Given":
-        """A file, the name of a library's extractor, or a function: of pictures (count, 3, size, size), else of texts."""
+        """From a file, the name of a library's extractor, or a function of pictures (count, 3, size, size) or of texts."""
         if callable(features):
             return cls(Extractor.of_function(features, size=size), None)
         if is_name(str(features)):
@@ -51,30 +51,30 @@ class Given:
 
     @property
     def columns(self) -> Columns:
-        """How tables of texts become rows of it."""
+        """How tables of texts become rows."""
         return Columns(embed=partial(embed_inputs, self.extractor) if self.extractor.size is None else None)
 
     @property
     def kept(self) -> "Kept":
-        """What can be pickled."""
+        """The extractor in a form that can be pickled."""
         return Kept(self.extractor.record(), self.content, None if self.content else self.extractor.function)
 
     @property
     def names(self) -> dict[str, Callable[..., Any]]:
-        """A function under the name that settings record it by."""
+        """A function under the name that settings record."""
         return {} if self.content is not None else {self.extractor.name: self.extractor.function}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """An extractor that can be pickled; it is opened when it is used, and compared with its record."""
+    """An extractor that can be pickled; it is opened when used, and compared with its record."""
 
     record: dict[str, Any]
     content: bytes | None
     function: Callable[[Any], Any] | None
 
     def rows(self, pictures: NDArray[Any]) -> Tensor:
-        """What is stored of pictures of any size."""
+        """The stored form of pictures of any size."""
         if pictures.dtype != np.uint8:
             raise ValueError(f"X has dtype {pictures.dtype}; with features it holds pictures in uint8, 0 to 255")
         extractor = _open(self)
@@ -94,7 +94,7 @@ def _open(kept: Kept) -> Extractor:
 
 
 def open_extractor(folder: ZooFolder, record: Mapping[str, Json], names: Names | None) -> Extractor:
-    """The extractor that a zoo was made with; refused if it is another, or gives other features than it did."""
+    """The extractor of a zoo; raises if it is another one, or gives other features than it did."""
     if record["file"]:
         return Extractor.of_bytes(extractor_file(folder, record), record=record)
     name = record["name"]
@@ -115,12 +115,12 @@ def extractor_file(folder: ZooFolder, record: Mapping[str, Json]) -> bytes:
 
 
 def to_rows(extractor: Extractor, pictures: Tensor) -> Tensor:
-    """What is stored of pictures."""
+    """The stored form of pictures."""
     return torch.from_numpy(embed_inputs(extractor, pictures.numpy()))
 
 
 def row_ids(x: NDArray[Any], files: Sequence[Path | None] | None = None) -> NDArray[np.uint8]:
-    """What rows are made of: the sha256 of each one's file, or of its own bytes where it is none."""
+    """The sha256 of each row's file, or of its own bytes if it has none."""
     sources = files or [None] * len(x)
     contents = (
         values.tobytes() if file is None else file.read_bytes() for values, file in zip(x, sources, strict=True)

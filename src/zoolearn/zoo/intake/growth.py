@@ -1,4 +1,4 @@
-"""What rows would add to a task that is known, told before anything is learned: a typo must not become a class."""
+"""What rows would add to a known task, checked before anything is learned: a typo must not become a class."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -12,14 +12,14 @@ from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.inputs.folders import natural
 
 MOST_NAMED = 10
-SHORTEST = 4  # letters of a name that one letter more or less may be a slip of: cat and rat are two animals
+SHORTEST = 4  # letters of a name in which one other letter may be a typo: cat and rat are two animals
 
-NewClasses = Collection[str] | Literal["any"]  # those that are meant to be new; any: whatever is not like a known one
+NewClasses = Collection[str] | Literal["any"]  # announced classes; any: all that do not resemble a known one
 
 
 @dataclass(frozen=True)
 class Growth:
-    """More rows of classes that a task has, and rows of classes that it does not have yet.
+    """More rows of known classes of a task, and rows of new classes.
 
     >>> growth = Growth("garden", {"heron": 40}, {"kestrel": 25}, {})
     >>> str(growth)
@@ -54,17 +54,17 @@ class Growth:
         return f"{self.task}: {', '.join(parts)}"
 
     def unannounced(self, announced: NewClasses) -> list[str]:
-        """New classes that were not announced; "any" is no word for one that may be a typo."""
+        """New classes that were not announced; "any" does not announce one that may be a typo."""
         if announced == "any":
             return list(self.typos)
         return [name for name in self.new if name not in announced]
 
     def doubts(self) -> list[str]:
-        """What names are nearly those of other classes, a sentence each."""
+        """A sentence for each new class whose name resembles a known one."""
         return [f"{name!r} is nearly {other!r}, which is known: a typo?" for name, other in self.typos.items()]
 
     def check(self, announced: NewClasses) -> None:
-        """Refuses a new class that was not announced, and an announced one that no row is of."""
+        """Raises on a new class that was not announced, and on an announced one without rows."""
         missing = [name for name in announced if name not in self.new] if announced != "any" else []
         if missing:
             why = "is known already" if missing[0] in self.more else "has no row"
@@ -77,7 +77,7 @@ class Growth:
 
 
 def nearly(name: str, known: Collection[str]) -> str | None:
-    """The known name that this one may be a slip of: it differs by case or spaces, or by one letter.
+    """The known name that this one may be a typo of: it differs by case, spaces or one letter.
 
     >>> nearly("Heron", ["heron"]), nearly("herron", ["heron"]), nearly("rat", ["cat"]), nearly("class 2", ["class 1"])
     ('heron', 'heron', None, None)

@@ -1,4 +1,4 @@
-"""Which rows are trained on and which are held out: copies, and rows of one group, always on one side."""
+"""Which rows are held out: copies, and rows of one group, are always on one side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from zoolearn.errors import DataError, SettingsError
 
 @dataclass(frozen=True)
 class Holdout:
-    """How rows are held out: a share at random, the last rows (of each class, if they come class by class), or groups.
+    """How rows are held out: a random share, the last rows (of each class, if sorted by class), or whole groups.
 
     `group` names the column of a table whose equal values belong together.
     """
@@ -30,7 +30,7 @@ class Holdout:
 
 @dataclass(frozen=True)
 class Split:
-    """Rows by their numbers; `torn` are classes of which copies, of this task or an earlier one, had to be on both sides."""
+    """Row numbers of both sides; `torn` are classes with copies that had to be on both sides."""
 
     train: list[int]
     held: list[int]
@@ -38,7 +38,7 @@ class Split:
 
 
 def last_rows(labels: NDArray[np.int64], share: float) -> Split:
-    """The last rows are held out; where rows come class by class, the last ones of each class.
+    """Holds out the last rows; if rows are sorted by class, the last ones of each class.
 
     >>> last_rows(np.array([0, 1, 0, 1, 1]), 0.4).held, last_rows(np.array([0, 0, 0, 1, 1]), 0.4).held
     ([3, 4], [2, 4])
@@ -57,9 +57,9 @@ def random_rows(
     seed: int,
     fixed: Mapping[int, str] | None = None,
 ) -> Split:
-    """About this share of each class is held out, whole groups at a time; of a class of one row, none.
+    """Holds out about this share of each class, whole groups at a time; none of a class of one row.
 
-    `fixed` are groups that are on one side already, "held" or "train", because an earlier task has their rows there.
+    `fixed` are groups whose side, "held" or "train", is given by an earlier task with the same rows.
 
     >>> labels, groups = np.array([0, 0, 0, 0, 1, 1, 1, 1]), np.array([0, 0, 1, 2, 3, 4, 5, 5])
     >>> split = random_rows(labels, groups, 0.5, seed=0, fixed={2: "held"})
@@ -93,9 +93,9 @@ def random_rows(
 def _fill(
     side: dict[int, str], groups: Sequence[int], sizes: Sequence[int], wanted: int, rng: np.random.Generator
 ) -> bool:
-    """Gives every group of a class a side, so that about as many rows as are wanted are held out, and never none or all.
+    """Assigns the groups of a class to sides, so that about `wanted` rows are held out, and never none or all.
 
-    False where a group had to leave the side that an earlier task has it on.
+    Returns False if a group had to leave its fixed side.
     """
     size = dict(zip(groups, sizes, strict=True))
     missing = wanted - sum(size[group] for group in groups if side.get(group) == "held")

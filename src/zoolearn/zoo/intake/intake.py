@@ -1,4 +1,4 @@
-"""People's data taken into the folder: read block by block, split, stored, and what was understood of it."""
+"""Reads labelled data into the folder: block by block, split, stored, with a description of what was read."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
@@ -41,15 +41,15 @@ AUGMENT: dict[Augment, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What was understood of people's data before it is learned from; `notes` say what they should know of it."""
+    """A description of data that was read, before it is learned; `notes` are remarks for the user."""
 
     task: TaskEntry  # with what has just arrived
     look: Look
     settings: ZooSettings
     counts: dict[str, tuple[int, int]]  # of each class that has arrived: rows to train on, rows held out
     broken: tuple[Broken, ...]
-    broken_lines: str  # of broken rows, for people
-    left_out: tuple[Broken, ...] = ()  # files, columns and splits that were not looked at
+    broken_lines: str  # of unreadable rows
+    left_out: tuple[Broken, ...] = ()  # ignored files, columns and splits
     notes: tuple[str, ...] = ()
     growth: Growth | None = None  # None of a new task
 
@@ -68,10 +68,10 @@ def iter_take_in(
     skip_known: bool = False,
     extractor: Extractor | None = None,
 ) -> Generator[Step, None, tuple[Index, Reading]]:
-    """Reads labelled data into the folder, of pictures their features; gives the settled index and what was read.
+    """Reads labelled data into the folder, pictures as features if there is an extractor; returns the index and the reading.
 
-    All rows are read before they are split, so that broken ones leave every class its share of held-out rows, and copies
-    stay on one side.
+    All rows are read before they are split, so that unreadable ones leave every class its share of held-out rows,
+    and copies stay on one side.
     """
     _check_odd_name("task", name)
     growth = find_growth(index, name, data)
@@ -122,7 +122,7 @@ def iter_take_in(
 def _counts(
     read: Sequence[Taken], split: tuple[list[int], list[int]], classes: Sequence[str]
 ) -> dict[str, tuple[int, int]]:
-    """Of each class that there are rows of: how many are trained on, and how many are held out."""
+    """For each class that has rows: how many are trained on, and how many are held out."""
     train, held = (
         np.bincount(part.labels[rows], minlength=len(classes)).tolist()
         for part, rows in zip((read[0], read[-1]), split, strict=True)
@@ -131,7 +131,7 @@ def _counts(
 
 
 def find_growth(index: Index, name: str, data: Source) -> Growth | None:
-    """What labelled data would add to a task; None if it is a new one. Refused where no row of it is kept."""
+    """What labelled data would add to a task; None if it is new. Raises if no row of it is kept."""
     if name not in index.tasks:
         return None
     check_growable(index.tasks[name])
@@ -139,7 +139,7 @@ def find_growth(index: Index, name: str, data: Source) -> Growth | None:
 
 
 def check_growable(entry: TaskEntry) -> None:
-    """Refuses to grow a task of which neither rows nor statistics are kept: nothing would tell its classes from new ones."""
+    """Raises if neither rows nor statistics of a task are kept: nothing would tell its classes from new ones."""
     if not entry.keeps_rows and entry.statistics is None:
         raise DataError(
             f"neither rows nor statistics of task {entry.name!r} are kept, so that nothing would tell its classes from new "
@@ -148,7 +148,7 @@ def check_growable(entry: TaskEntry) -> None:
 
 
 def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_classes: NewClasses) -> tuple[str, ...]:
-    """The classes of a task with these rows; those that it has first."""
+    """The classes of a task with these rows, known ones first."""
     if growth is not None:
         growth.check(new_classes)
         return (*index.tasks[name].classes, *growth.new)
@@ -164,7 +164,7 @@ def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_c
 def store_task(
     folder: ZooFolder, index: Index, task: Task, extractor: Extractor | None = None
 ) -> tuple[Index, Arrival]:
-    """Stores a new task that is at hand as tensors; gives the index with settled settings, and what arrived."""
+    """Stores a new task of tensors; returns the index with completed settings, and the arrival."""
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
@@ -194,7 +194,7 @@ def _settle_by(task: Task, settings: ZooSettings) -> ZooSettings:
 
 
 def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) -> Rows:
-    """Rows that are at hand; of pictures their features, where there is an extractor."""
+    """Stores rows in memory; of pictures their features, if there is an extractor."""
     x = rows.x
     if extractor is None:
         return Rows(folder.store_tensor(x), folder.store_tensor(rows.y), store_digests(folder, digest_rows(x)))
@@ -205,7 +205,7 @@ def _store_rows(folder: ZooFolder, rows: Examples, extractor: Extractor | None) 
 
 
 def open_task(task: Task) -> tuple[Source, Source | None]:
-    """The rows of a task that is at hand, to train on and to test on, as those of a file are; None to test on: some of them."""
+    """The training and test rows of a task as sources; None to test on: some rows are held out."""
     train, test = (
         Numbers(f"{task.name}.{side}", rows.x.numpy(), [task.classes[label] for label in rows.y.tolist()])
         for side, rows in (("train", task.train), ("test", task.test))
@@ -214,7 +214,7 @@ def open_task(task: Task) -> tuple[Source, Source | None]:
 
 
 def check_name(name: str, index: Index) -> None:
-    """Refuses a task's name that is taken or cannot be shown."""
+    """Raises if a task's name is taken or cannot be displayed."""
     _check_odd_name("task", name)
     if name in index.tasks:
         raise DataError(
@@ -239,7 +239,7 @@ def _labels(source: Source) -> Sequence[str]:
 def class_numbers(
     source: Source, classes: Sequence[str], otherwise: str = "it was not in the training data"
 ) -> list[int]:
-    """The number of each row's class; `otherwise` is what is said of a class that is not there."""
+    """The class number of each row; `otherwise` ends the error about an unknown class."""
     place = {name: number for number, name in enumerate(classes)}
     labels = _labels(source)
     for row, label in enumerate(labels):
@@ -282,7 +282,7 @@ def _iter_read(
 
 
 def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | None:
-    """The rows of one side, as tensors of their own, and what they were called; None if there are none."""
+    """The rows of one side as tensors of their own, with their names; None if there are none."""
     if not rows:
         return None
     stored = taken.stored
@@ -298,7 +298,7 @@ def _store_part(folder: ZooFolder, taken: Taken, rows: Sequence[int]) -> Rows | 
 
 
 def _drop_scratch(folder: ZooFolder, index: Index, read: Sequence[Taken], parts: Sequence[Rows | None]) -> None:
-    """Deletes what was read, where neither side is all of it."""
+    """Deletes what was read, unless one side is all of it."""
     wanted = {part.x.digest for part in parts if part}
     for taken in read:
         digest = taken.stored.digest

@@ -1,8 +1,8 @@
-"""Copies among rows: of a row that is trained on, a copy among those held out makes every accuracy too good.
+"""Finds copies among rows: a copy of a training row among held-out ones makes an accuracy too high.
 
-Copies are found by a digest of what the zoo sees, the pixels or features in its own shape. Pictures that only look alike
-(the same one in another size or encoding) are found by a perceptual hash: the signs of the differences between
-neighbouring parts of a small grey copy. Both are told, and kept on one side of a split.
+Exact copies are found by a digest of a row as the zoo stores it. Similar pictures (the same one in another size or
+encoding) are found by a perceptual hash: the signs of differences between neighbouring parts of a small grey copy. Both
+are reported, and kept on one side of a split.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import drop_deleted, join_arrivals
 
-SMALLEST_SIDE = 16  # of pictures that are compared by their looks: smaller ones show too little
+SMALLEST_SIDE = 16  # of pictures compared by perceptual hashes: smaller ones show too little
 THUMBNAIL = (8, 9)
 DIFFERENT_BITS = 8  # of 64, that a perceptual hash may differ by
 DIFFERENT_LOOK = 0.08  # root of the mean squared difference of two thumbnails, in units of their contrast
@@ -35,13 +35,13 @@ Digests = NDArray[np.uint64]
 
 @dataclass
 class Prints:
-    """What rows are known again by: a digest of each, and the thumbnails of pictures."""
+    """Fingerprints of rows: a digest of each, and thumbnails of pictures."""
 
     digests: list[Digests] = field(default_factory=list)
     thumbnails: list[NDArray[np.float32]] = field(default_factory=list)
 
     def add(self, x: NDArray[Any], stored: NDArray[Any] | None = None) -> None:
-        """Takes the prints of some rows; what is `stored` of them is what they are known again by, if it is not they."""
+        """Adds fingerprints of some rows; digests are of their `stored` form, if that differs."""
         self.digests.append(row_digests(x if stored is None else stored))
         if x.ndim == 4 and min(x.shape[2:]) >= SMALLEST_SIDE:
             self.thumbnails.append(_thumbnails(x))
@@ -52,7 +52,7 @@ class Prints:
         return np.concatenate(self.digests) if self.digests else np.empty(0, np.uint64)
 
     def groups(self) -> NDArray[np.int64]:
-        """A number for each row that it shares with its copies."""
+        """A group number for each row, shared with its copies."""
         return np.unique(self.all, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
     def lookalikes(self) -> list[tuple[int, int]]:
@@ -64,7 +64,7 @@ class Prints:
 
 
 def row_digests(x: NDArray[Any]) -> Digests:
-    """A number of 64 bits for each row, the same for equal rows.
+    """A 64-bit digest of each row, equal for equal rows.
 
     >>> first, second, third = row_digests(np.array([[1.0, 2.0], [1.0, 2.0], [2.0, 1.0]], np.float32))
     >>> bool(first == second), bool(first == third)
@@ -75,23 +75,23 @@ def row_digests(x: NDArray[Any]) -> Digests:
 
 
 def read_digests(folder: ZooFolder, entry: TaskEntry, side: Side) -> Digests:
-    """The digests of rows of a task that a zoo stores; no row is read."""
+    """The stored digests of a task's rows; no row is read."""
     found = join_arrivals(folder, entry, side, lambda rows: folder.verify_tensor(rows.digests), drop_deleted)
     return found.numpy().view(np.uint64)
 
 
 def store_digests(folder: ZooFolder, digests: Digests) -> Stored:
-    """Writes digests of rows that are stored."""
+    """Stores the digests of stored rows."""
     return folder.store_blocks([digests.view(np.int64)], "int64", ())
 
 
 def digest_rows(x: Tensor) -> Digests:
-    """The digests of rows at hand."""
+    """The digests of rows in memory."""
     return np.concatenate([row_digests(block.numpy()) for block in torch.split(x, ROWS_AT_ONCE)])
 
 
 def iter_earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iterator[tuple[str, str, Digests]]:
-    """Of every task that has had one of these rows: its name, "held" or "train", and the digests of the rows on that side."""
+    """For every task with one of these rows: its name, "held" or "train", and the digests of that side."""
     for name in folder.index.tasks_with(index, prints):
         task = index.tasks[name]
         yield name, "held", read_digests(folder, task, "test")
@@ -100,7 +100,7 @@ def iter_earlier_sides(folder: ZooFolder, index: Index, prints: Digests) -> Iter
 
 
 def join_groups(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
-    """Groups of rows, those of each pair made one.
+    """Merges the groups of each pair of rows.
 
     >>> join_groups(np.array([0, 1, 2, 1]), [(0, 3)]).tolist()
     [0, 0, 2, 0]
@@ -119,7 +119,7 @@ def join_groups(groups: NDArray[np.int64], pairs: Iterable[tuple[int, int]]) -> 
 
 
 def join_by_names(groups: NDArray[np.int64], names: Sequence[str]) -> NDArray[np.int64]:
-    """Groups of rows, those that people gave one name made one."""
+    """Merges groups of rows with equal names."""
     first: dict[str, int] = {}
     return join_groups(groups, [(first.setdefault(name, row), row) for row, name in enumerate(names)])
 
@@ -131,7 +131,7 @@ def _thumbnails(x: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def _alike(thumbnails: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Pairs whose hashes share one of four parts and nearly all bits, and whose thumbnails are nearly the same."""
+    """Pairs whose hashes share one of four parts and nearly all bits, and whose thumbnails are nearly equal."""
     rises = thumbnails[:, :, 1:] > thumbnails[:, :, :-1]
     bits = rises.reshape(len(rises), 64)
     packed = np.packbits(bits, axis=1)

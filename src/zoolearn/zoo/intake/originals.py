@@ -1,4 +1,4 @@
-"""The files that rows on features were made of, read again where they were: for another extractor, or to measure one."""
+"""Reads the files again that rows on features were made of: for another extractor, or to measure one."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from zoolearn.zoo.intake.extracting import row_ids
 
 
 def check_at_hand(names: Sequence[str]) -> None:
-    """Refuses where a file is gone."""
+    """Raises if a file is gone."""
     missing = [name for name in names if not Path(name).is_file()]
     if missing:
         raise DataError(
@@ -23,9 +23,9 @@ def check_at_hand(names: Sequence[str]) -> None:
 
 
 def iter_read_again(names: Sequence[str], ids: NDArray[np.uint8] | None, size: int) -> Iterator[NDArray[np.uint8]]:
-    """The pictures in files at an extractor's side, some at a time; refused where one is not what it was.
+    """The pictures in files at an extractor's size, in blocks; raises if one has changed.
 
-    `ids` are what they were made of, as they were recorded.
+    `ids` are the recorded digests of the files.
     """
     for block in Pictures("the files of the zoo", names, None).blocks(range(len(names)), (3, size, size)):
         for broken in block.broken:

@@ -1,4 +1,4 @@
-"""The rows of a task divided into those to train on and those held out, and what was found about copies among them."""
+"""Splits the rows of a task into training and held-out ones, and reports copies among them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ MOST_ALIKE = 5  # groups of pictures that are named
 
 @dataclass(frozen=True)
 class Taken:
-    """The readable rows of a source: their numbers there, their labels, where they lie, and what they are known again by."""
+    """The readable rows of a source: their numbers there, labels, positions and fingerprints."""
 
     source: Source
     rows: list[int]
@@ -46,7 +46,7 @@ def divide(
     *,
     skip_known: bool = False,
 ) -> tuple[tuple[list[int], list[int]], list[str]]:
-    """Which of the rows that were read are trained on and which are held out, and what was found about copies."""
+    """Splits rows into training and held-out ones; returns notes on copies too."""
     data, entry = read[0], index.tasks.get(name)
     notes = check_counts(data.source, data.labels.tolist(), classes, [] if entry is None else entry.classes)
     (side, held), found = _divide(folder, index, name, read, classes, holdout)
@@ -86,10 +86,10 @@ def _divide(
 def find_known_rows(
     folder: ZooFolder, entry: TaskEntry, read: Sequence[Taken], classes: Sequence[str], *, skip_known: bool
 ) -> list[set[int]]:
-    """Of each source, the rows that the task has already; refused where that would mislead.
+    """The rows of each source that the task has already; raises where that would mislead.
 
-    A row that is stored under another label is always refused, one on the other side (held out, and now to be trained on)
-    unless it is to be skipped.
+    A row stored under another label is always an error, one stored on the other side (held out, and now to be
+    trained on) unless it is skipped.
     """
     stored = {side: _labels_of(folder, entry, side) for side in ("held", "train")}
     found: list[set[int]] = []
@@ -118,7 +118,7 @@ def find_known_rows(
 
 
 def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]:
-    """The label of each stored row on one side, by the row's digest."""
+    """The labels of stored rows on one side, by digest."""
     where: Side = "test" if side == "held" else "train"
     if where == "train" and not entry.keeps_rows:
         return {}
@@ -127,7 +127,7 @@ def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]
 
 
 def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[int], list[str]]:
-    """The rows to train on that are not held out as well: who says what is held out means that."""
+    """The training rows without those that are held out too."""
     known = set(held.tolist())
     copied = {row for row in train if int(data.prints.all[row]) in known}
     if len(copied) == len(train):
@@ -142,7 +142,7 @@ def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[
 def _divide_at_random(
     folder: ZooFolder, index: Index, name: str, data: Taken, classes: Sequence[str], holdout: Holdout
 ) -> tuple[tuple[list[int], list[int]], list[str]]:
-    """Copies, rows that look alike and rows of one group are on one side, and on that where an earlier task has them."""
+    """A random split with copies, similar pictures and rows of a group on one side, and where an earlier task has them."""
     copies, pairs = data.prints.groups(), data.prints.lookalikes()
     groups = join_groups(copies, pairs)
     if holdout.group is not None:
@@ -168,7 +168,7 @@ def _divide_at_random(
 def _fixed(
     folder: ZooFolder, index: Index, name: str, prints: Digests, groups: NDArray[np.int64]
 ) -> tuple[dict[int, str], dict[int, str]]:
-    """The side of groups that have a row which this task has already, or an earlier one; held out, if it is so in any."""
+    """The sides of groups with a row of this or an earlier task; held out, if it is so in any."""
     own: dict[int, str] = {}
     others: dict[int, str] = {}
     for task, side, known in iter_earlier_sides(folder, index, prints):
@@ -179,7 +179,7 @@ def _fixed(
 
 
 def drop_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arrival, list[str]]:
-    """A new task that came as tensors, without rows to train on that it holds out too; and what was found about copies."""
+    """A new task of tensors without training rows that it holds out too, and notes on copies."""
     train, test = arrival.train, arrival.test
     assert train is not None
     assert test is not None
@@ -220,7 +220,7 @@ def _copies(data: Taken, groups: NDArray[np.int64]) -> list[str]:
 
 
 def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
-    """The groups that pairs form, by the names of the first two."""
+    """The groups formed by pairs, by the names of their first two rows."""
     groups = join_groups(np.arange(len(data.rows)), pairs)
     found = [np.flatnonzero(groups == group).tolist() for group in np.unique(groups[[one for one, _ in pairs]])]
     told = []
@@ -260,7 +260,7 @@ def _names(data: Taken, rows: Sequence[int]) -> str:
 
 
 def check_counts(source: Source, labels: Sequence[int], classes: Sequence[str], known: Sequence[str] = ()) -> list[str]:
-    """Refuses a new class without a row, and a new task of which no row can be held out; notes classes of one row."""
+    """Raises on a class without rows, and on a task of which no row can be held out; notes classes of one row."""
     counts = Counter(labels)
     new = [(name, counts[place]) for place, name in enumerate(classes) if name not in known]
     for name, count in new:

@@ -1,4 +1,4 @@
-"""One episode: a new task, already in the folder, becomes a new member and its votes."""
+"""One episode of a zoo: rows that are already in the folder become a new member, its votes and measures."""
 
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -41,10 +41,10 @@ CHECKPOINTS = 20  # of a training, at most
 
 @dataclass(frozen=True)
 class Learned:
-    """What an episode brought: every task's measure before (None for the new one) and after, and the new task's scores.
+    """The outcome of an episode: every task's measure before (None for a new one) and after, and the new task's scores.
 
-    `changes` are of the tasks that the new member speaks for: the others are answered as before; of a task that grew, of its
-    earlier classes among themselves. `worse` are those for which the episode was taken back, so that the zoo is as it was.
+    `changes` has the tasks that the new member votes on; for a task that grew, among its earlier classes. If `worse` names
+    tasks, the episode was undone because of them.
     """
 
     task: str
@@ -56,9 +56,9 @@ class Learned:
     scores: Scores
     changes: Mapping[str, Change]
     worse: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()  # what people should know of the rows
+    notes: tuple[str, ...] = ()  # remarks on the rows, such as copies
     new_classes: tuple[str, ...] = ()  # of a task that grew
-    refits: int | None = None  # the member on whose features a head was fitted, where nothing was trained
+    refits: int | None = None  # the member on whose features a head was fitted, if nothing was trained
 
     @property
     def earlier(self) -> dict[str, Change]:
@@ -67,7 +67,7 @@ class Learned:
 
     @property
     def earlier_classes(self) -> Share:
-        """How the classes are answered that the task had before, beside those that are new."""
+        """The accuracy on rows of the classes that the task had before."""
         old = [self.scores.of_class(name) for name in self.scores.classes if name not in self.new_classes]
         return Share(sum(share.right for share in old), sum(share.rows for share in old))
 
@@ -82,10 +82,10 @@ def iter_episode(
     *,
     heads_only: bool = False,
 ) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
-    """Says what the episode will do, makes its member and writes it; gives the index that makes it part of the zoo.
+    """Yields the plan of the episode, then progress; writes its member, and returns the new index and the outcome.
 
-    It is trained on a new task, or on what is kept of a known one and what has come now; by `heads_only`, and where nothing is
-    kept, nothing is trained, and it is a head on the features of an earlier member. Of corrected rows nothing comes.
+    The member is trained on a new task, or on the kept and the new rows of a known one. With `heads_only`, or if no rows are
+    kept, it is a head fitted to the features of an earlier member. A correction brings no rows.
     """
     learner = load_learner(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
     digests = (part.digest for part in arrival.stored)
@@ -121,7 +121,7 @@ def iter_episode(
 def _entries(
     learner: OwnedZoo, known: int, task: str, source: MemberEntry | None, number: int, seed: int
 ) -> list[MemberEntry]:
-    """The members that an episode has made: one that was trained, a head on the features of `source`, or both, the head first."""
+    """Entries of the members of an episode: a trained one, a head on the features of `source`, or both, the head first."""
     assert learner.latest is not None
     entries = []
     for place, member in enumerate(learner.members[known:]):
@@ -135,7 +135,7 @@ def _entries(
 
 
 def _measure_again(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Index, Learned]:
-    """An episode that makes no member: only rows change that a task is measured by."""
+    """An episode without a member: only held-out rows changed, so the task is measured again."""
     grown = index.with_arrival(arrival)
     episode = EpisodeEntry(arrival.episode, arrival.task, (), now(), measure(folder, grown, [arrival.task]))
     grown = grown.end_episode(episode)
@@ -152,14 +152,14 @@ def _end_episode(
     entries: Sequence[MemberEntry],
     net_of: NetOf,
 ) -> tuple[Index, Learned]:
-    """Writes the members that a learner has made, the last of which tells of the episode; gives the zoo with them, and what they brought."""
+    """Writes the members of an episode; returns the index with them and the outcome."""
     grown = index.with_arrival(
         ask_earlier_members(folder, index.with_arrival(arrival), arrival, net_of, learner.recipe)
     )
     train = {name: votes.latest for name, votes in learner.train_votes.items() if votes.latest is not None}
     for entry, member in zip(entries, learner.members[-len(entries) :], strict=True):
-        said = train if entry is entries[-1] else {}
-        grown = grown.with_member(write_member(folder, grown, entry, member.net, learner.recipe, said))
+        known = train if entry is entries[-1] else {}
+        grown = grown.with_member(write_member(folder, grown, entry, member.net, learner.recipe, known))
     entry = entries[-1]
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
@@ -181,24 +181,24 @@ def _end_episode(
 
 
 def ask_earlier_members(folder: ZooFolder, index: Index, arrival: Arrival, net_of: NetOf, recipe: Recipe) -> Arrival:
-    """Asks the members that speak for a task already about the rows held out of what has just arrived."""
+    """The arrival with the votes of earlier members on its held-out rows."""
     earlier = index.tasks[arrival.task].as_of(arrival.episode - 1)
-    speakers = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
-    if arrival.test is None or not speakers:
+    voters = [member for member in index.with_votes_on(arrival.task) if member.episode < arrival.episode]
+    if arrival.test is None or not voters:
         return changed(arrival, asked=(), votes=None)
     x = folder.tensor(arrival.test.x)
-    said = torch.zeros(len(speakers), len(x), len(earlier.classes))
-    for place, member in enumerate(speakers):
+    votes = torch.zeros(len(voters), len(x), len(earlier.classes))
+    for place, member in enumerate(voters):
         vote = probabilities(net_of(member), x, arrival.task, recipe)
-        said[place, :, : vote.shape[1]] = vote
-    digest, _ = folder.store_tensors("votes", {"test": said})
-    return changed(arrival, asked=tuple(member.number for member in speakers), votes=digest)
+        votes[place, :, : vote.shape[1]] = vote
+    digest, _ = folder.store_tensors("votes", {"test": votes})
+    return changed(arrival, asked=tuple(member.number for member in voters), votes=digest)
 
 
 def make_entry(
     member: Member, number: int, tasks: Sequence[str], seed: int, seconds: float, rows_trained: int | None = None
 ) -> MemberEntry:
-    """A new member that was trained on these tasks, its files not yet written."""
+    """The entry of a new member trained on these tasks, before its files are written."""
     return MemberEntry(
         number=number,
         episode=member.episode + 1,
@@ -219,12 +219,12 @@ def make_entry(
 
 
 def saw_of(source: MemberEntry, but: str) -> tuple[str, ...]:
-    """The tasks that a member's features were trained on, but for one."""
+    """The tasks that a member's features were trained on, without `but`."""
     return tuple(name for name in dict.fromkeys((*source.tasks, *source.saw)) if name != but)
 
 
 def check_heads_only(index: Index, arrival: Arrival) -> None:
-    """Refuses to fit heads alone where there are none, or where no features were ever learned for a class."""
+    """Raises unless a head can be fitted to the features of an earlier member: for a known task without new classes."""
     if index.settings.features is not None:
         raise SettingsError(
             "a zoo on features makes a head of all rows each time, and trains nothing; leave out --heads-only"
@@ -239,7 +239,7 @@ def check_heads_only(index: Index, arrival: Arrival) -> None:
 
 
 def newest_features(index: Index, task: str) -> MemberEntry:
-    """The newest member that speaks for a task and was trained; one that refits another has no features of its own."""
+    """The newest trained member that votes on a task; one that refits another has no features of its own."""
     return max(index.with_votes_on(task), key=lambda member: (member.refits is None, member.number))
 
 
@@ -249,7 +249,7 @@ def next_number(index: Index) -> int:
 
 
 def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
-    """An arrival with the rows of it that are kept, and statistics of all as a member has seen them where those are kept, too."""
+    """The arrival with only the rows that are kept and, if the zoo keeps them, feature statistics by member `seen_by`."""
     kept = changed(arrival, train=_kept_rows(folder, arrival, part, learner) if learner.replay else None)
     if arrival.task not in learner.statistics:
         return kept
@@ -257,7 +257,7 @@ def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: Model
 
 
 def _kept_rows(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo) -> Rows | None:
-    """Where the rows that are kept of an arrival lie; all of them are there already."""
+    """The rows of an arrival that are kept; all of them are stored already."""
     if arrival.train is None or learner.replay == 1:
         return arrival.train
     rows = part.subsample_rows(learner.replay, derive(learner.seed, "replay"))
@@ -282,7 +282,7 @@ def _detail(arrival: Arrival, entries: Sequence[MemberEntry]) -> str:
 def write_member(
     folder: ZooFolder, index: Index, entry: MemberEntry, net: Net, recipe: Recipe, train: Mapping[str, Tensor]
 ) -> MemberEntry:
-    """Writes a member's net and votes (those on training rows that are known already need not be asked again)."""
+    """Writes a member's net and votes; `train` has its votes on training rows as far as they are known."""
     votes: dict[str, Tensor] = {}
     for place, name in enumerate(entry.heads):
         task = index.tasks[name].as_of(entry.episode)
@@ -299,7 +299,7 @@ def write_member(
 
 
 def measure(folder: ZooFolder, index: Index, tasks: Sequence[str], at: int | None = None) -> dict[str, Measure]:
-    """How well some tasks are answered, from the members' stored votes: no net is asked."""
+    """Accuracies and losses of some tasks, computed from stored votes without running a net."""
     measures, votes = {}, StoredVotes(folder, index)
     for name in tasks:
         on_labels = votes.train(name, at)

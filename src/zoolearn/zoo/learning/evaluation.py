@@ -1,4 +1,4 @@
-"""A zoo's answers compared with labels: on the rows that it holds out, and on new data."""
+"""Evaluation of a zoo's answers on held-out rows and on new labelled data."""
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -47,11 +47,6 @@ class Tested:
     broken: tuple[Broken, ...]
 
 
-def held_out_answers(folder: ZooFolder, index: Index, task: str) -> Tensor:
-    """What the members that answer now said about a task's held-out rows, as they said it; no net is asked."""
-    return StoredVotes(folder, index).answer(task)
-
-
 def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
     """The most frequent class of a task's held-out rows, and the share of them that it has."""
     counts = torch.bincount(load_labels(folder, entry, "test"), minlength=len(entry.classes))
@@ -59,9 +54,9 @@ def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
 
 
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
-    """How a task is answered on the rows that are held out of it."""
+    """The scores of a task on its held-out rows, from stored votes."""
     entry = index.task(task)
-    answers = apply_temperature(held_out_answers(folder, index, task), index.measures[task].temperature)
+    answers = apply_temperature(StoredVotes(folder, index).answer(task), index.measures[task].temperature)
     return Scores.of(answers, load_labels(folder, entry, "test"), entry.classes)
 
 
@@ -73,7 +68,7 @@ def iter_test(
     task: str,
     source: Source,
 ) -> Generator[Step, None, Tested]:
-    """Asks about labelled rows, block by block; `stored` gives inputs as the zoo would store them."""
+    """Predicts labelled rows block by block; `stored` converts inputs to what the zoo stores."""
     classes, shape = index.task(task).classes, index.settings.shape
     assert shape is not None
     rows = list(range(len(source)))

@@ -1,4 +1,4 @@
-"""Was an episode worth it? Every task's answers before and after, on the same held-out rows; it may be taken back."""
+"""Compares every task's answers before and after an episode, on the same held-out rows; an episode may be undone."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,13 +11,13 @@ from zoolearn.zoo.learning.scores import Change
 
 
 def changes_between(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
-    """What became of the answers for those of some tasks that were known before; no net is asked."""
+    """The changes of accuracy of tasks that were known before, from stored votes."""
     votes = StoredVotes(folder, after)
     return {name: _change(votes, before, name) for name in tasks if name in before.tasks}
 
 
 def _change(votes: StoredVotes, before: Index, task: str) -> Change:
-    """On all rows of classes that were known before, told apart among those: more classes are another question."""
+    """The change on rows of the classes that were known before, among these classes only."""
     labels = load_labels(votes.folder, votes.index.tasks[task], "test")
     classes = len(before.tasks[task].classes)
     old = labels < classes
@@ -26,7 +26,7 @@ def _change(votes: StoredVotes, before: Index, task: str) -> Change:
 
 
 def check_limit(unless_worse: float | None) -> None:
-    """Refuses a loss that no accuracy can have."""
+    """Raises unless a limit is a share from 0 to 1."""
     if unless_worse is not None and not 0 <= unless_worse <= 1:
         raise SettingsError(
             f"unless_worse is {unless_worse:g}; it is a share of the held-out rows, give 0.01 for one point of accuracy"
@@ -41,7 +41,7 @@ def tasks_below(changes: Mapping[str, Change], unless_worse: float | None) -> tu
 
 
 def smallest_loss(rows: int, unless_worse: float, looks: int) -> float | None:
-    """The smallest loss for which an episode would be taken back, by a task with so many held-out rows; None: no loss is.
+    """The smallest loss of accuracy on this many rows for which an episode would be undone; None if there is none.
 
     >>> smallest_loss(20, 0.01, looks=1), smallest_loss(1000, 0.01, looks=1), smallest_loss(2, 0.01, looks=1)
     (0.25, 0.019, None)
@@ -52,7 +52,7 @@ def smallest_loss(rows: int, unless_worse: float, looks: int) -> float | None:
 
 
 def take_back(before: Index, task: str, when: str, changes: Mapping[str, Change], worse: Sequence[str]) -> Index:
-    """The zoo as it was, and a line in its log; tasks have no name in it, since they may be forgotten."""
+    """The zoo as it was, with a line in its log, which names no task since tasks may be forgotten."""
     most = min((changes[name] for name in worse), key=lambda change: change.value)
     detail = (
         f"{len(worse)} of {len(changes)} earlier tasks worse: by {-100 * most.value:.1f} ± {100 * most.margin:.1f} points "

@@ -85,7 +85,7 @@ def load_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str |
 
 
 def load_arrival_votes(folder: ZooFolder, index: Index, arrival: Arrival) -> Tensor:
-    """What older members said of rows held out of an arrival: (member, row, class), in the order of who was asked."""
+    """The votes of older members on the held-out rows of an arrival: (member, row, class), members as in `asked`."""
     assert arrival.votes is not None
     assert arrival.test is not None
     classes = len(index.tasks[arrival.task].as_of(arrival.episode - 1).classes)
@@ -94,12 +94,12 @@ def load_arrival_votes(folder: ZooFolder, index: Index, arrival: Arrival) -> Ten
 
 
 def has_train_votes(index: Index, member: MemberEntry, task: str) -> bool:
-    """Whether a member's file tells what it says of a task's kept rows, which counts when past tasks are weighed."""
+    """Whether a member's file has its votes on a task's kept rows, which weigh past tasks."""
     return task in member.tasks and index.settings.tasks_per_episode > 1 and index.tasks[task].keeps_rows
 
 
 class StoredVotes:
-    """What the members of a zoo said about its stored rows; nothing is read twice."""
+    """The votes of a zoo's members on its stored rows; each file is read once."""
 
     def __init__(self, folder: ZooFolder, index: Index) -> None:
         self.folder, self.index = folder, index
@@ -107,7 +107,7 @@ class StoredVotes:
         self.beside: dict[int, Tensor] = {}  # by episode
 
     def votes_of(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
-        """What a member said about the held-out rows of a task that it has a vote for, of the classes that it knows."""
+        """A member's votes on the held-out rows of a task, among the classes that it knows."""
         votes = self._of(member, task)[f"test.{member.heads.index(task)}"]
         for arrival in self.index.tasks[task].since(member.episode):
             if at is not None and arrival.episode > at:
@@ -121,7 +121,7 @@ class StoredVotes:
         return votes
 
     def answer(self, task: str, index: Index | None = None, at: int | None = None) -> Tensor:
-        """What the zoo answers for the held-out rows of a task, now, as of an episode, or as it was before it grew."""
+        """The zoo's probabilities for the held-out rows of a task: now, as of an episode, or of an earlier `index`."""
         index = index or self.index
         voters = index.voters(task, at)
         return combine(
@@ -132,7 +132,7 @@ class StoredVotes:
         )
 
     def train(self, task: str, at: int | None = None) -> Votes:
-        """The sum of the votes on the labels of a task's kept rows, by which it is weighed: of those that saw all of them."""
+        """The sum of votes on the labels of a task's kept rows, of the members that saw all of these rows."""
         votes = Votes("stored")
         entry = self.index.task(task, at)
         for member in self.index.all_voters(task, at):
@@ -152,22 +152,21 @@ class StoredVotes:
 
 
 class KnownVotes(Votes):
-    """Votes whose loss is known; what was said is read only if one is added to it."""
+    """Votes whose loss is known; the votes themselves are read only when one is added."""
 
     read: Callable[[], Votes]
 
     def __init__(self, loss: float, read: Callable[[], Votes]) -> None:
         self.__dict__.update(rows="stored", loss=loss, read=read)  # as `Votes` keeps them, without a total
 
-    def add(self, said: Tensor, weight: float) -> Votes:
-        """With one member's vote beside those that are stored."""
-        return self.read().add(said, weight)
+    def add(self, output: Tensor, weight: float) -> Votes:
+        return self.read().add(output, weight)
 
 
 def measure_answers(probabilities: Tensor, labels: Tensor, loss: float | None, *, calibrates: bool = True) -> Measure:
-    """Accuracy of answers on rows whose labels are known, the temperature that these ask for, and the confidence with it.
+    """Accuracy of answers on labelled rows, the temperature fitted to them, and the mean confidence with it.
 
-    Heads from statistics were calibrated by all rows of their task, each left out in turn: few held-out ones add nothing.
+    Without `calibrates`, the temperature is 1: heads from statistics are calibrated by leave-one-out already.
     """
     temperature = fit_temperature(probabilities, labels) if calibrates else 1.0
     chosen = apply_temperature(probabilities, temperature).max(dim=1).values
@@ -178,7 +177,7 @@ def measure_answers(probabilities: Tensor, labels: Tensor, loss: float | None, *
 def load_learner(
     folder: ZooFolder, index: Index, net_of: NetOf, names: Names | None, epochs: int | None = None
 ) -> OwnedZoo:
-    """The learner of a zoo, as it was after its last episode; rows, votes and nets are read when it uses them.
+    """The learner of a zoo after its last episode; rows, votes and nets are read when it uses them.
 
     `epochs` are those of the next episode, if given.
     """
@@ -201,26 +200,26 @@ def load_learner(
 
 
 def count_arrived(task: TaskEntry) -> Arrived:
-    """The rows that have come of a task, as a learner counts them."""
+    """The rows of a task that have arrived, as a learner counts them."""
     return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
 
 
 def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
-    """The votes of those that answer for a task on the labels of its kept rows, where all that were trained on it are gone."""
+    """Votes of the present voters on the labels of a task's kept rows, if no member trained on the task is left."""
     votes, since = Votes("kept"), index.tasks[task].last_class
     for member in [voter for voter in index.voters(task) if voter.episode >= since]:
-        said = label_probabilities(net_of(member), learner.kept[task].train, task, learner.recipe)
-        votes = votes.add(said, member.share[task])
+        output = label_probabilities(net_of(member), learner.kept[task].train, task, learner.recipe)
+        votes = votes.add(output, member.share[task])
     return votes
 
 
 def list_members(index: Index, net_of: NetOf) -> LazyList[Member]:
-    """Members as a learner has them."""
+    """The members of a zoo as a learner has them, read when they are used."""
     return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
 
 
 def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
-    """With the votes that count now."""
+    """A member with the votes that count now."""
     entry = index.member(number)
     votes = {
         task: Vote(

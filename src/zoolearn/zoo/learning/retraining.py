@@ -1,4 +1,4 @@
-"""Members grown again, oldest first, because rows are gone that they were trained on; and all that follows from that."""
+"""Retrains the members that depend on rows that are gone, oldest first, and updates votes, statistics and measures."""
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -35,10 +35,10 @@ def iter_retrain(
     but: str = "",
     since: dict[str, int] | None = None,
 ) -> Generator[Progress, None, Index]:
-    """A zoo whose tasks are already what they are to be, with members that fit: those touched are retrained, or go.
+    """Retrains or removes the members that are touched by a change of tasks, which `index` has already.
 
-    They are grown with the same seeds on the same tasks, `but` for one; each out of the members before it as they are now.
-    Answers are measured again `since` the first episode in which they are no longer what they were.
+    Members keep their seeds and tasks, without the task `but`; each starts from the members before it as they are now. Tasks are
+    measured again `since` the first episode in which their answers changed.
     """
     members: list[MemberEntry] = []
     changed_rows, since = dict(since or {}), dict(since or {})
@@ -49,7 +49,7 @@ def iter_retrain(
         for name in member.share:
             since.setdefault(name, member.episode)
         if stays(member) and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
-            net = load_net(folder, index, member, names)  # rows changed that are held out: it is asked again, no more
+            net = load_net(folder, index, member, names)  # only held-out rows changed: it votes again
             members.append(write_member(folder, index, member, net, learner.recipe, {}))
         elif stays(member):
             so_far = index.with_entries(members=members)
@@ -64,7 +64,7 @@ def iter_retrain(
 def _iter_retrain_member(
     folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, but: str
 ) -> Generator[Progress, None, MemberEntry]:
-    """A member grown again as it was, with what is kept of the tasks that its episode knew, but for one."""
+    """Retrains a member on the kept rows of the tasks that were known in its episode, without the task `but`."""
     entries = rest.tasks.values()
     known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
     learner.kept = LazyDict(known, lambda name: load_task(folder, rest.tasks[name].as_of(member.episode)))
@@ -91,7 +91,7 @@ def _iter_retrain_member(
 def _ask_again(
     folder: ZooFolder, members: Sequence[MemberEntry], rest: Index, recipe: Recipe, names: Names | None
 ) -> Index:
-    """The zoo with what its members of today say of rows held out of later arrivals, where some are no longer the same."""
+    """Updates the votes of members that changed on rows held out of later arrivals."""
     same = _same(members, rest)
 
     def net_of(member: MemberEntry) -> Net:
@@ -111,7 +111,7 @@ def _count_again(
     names: Names | None,
     changed_rows: Mapping[str, int],
 ) -> Index:
-    """The zoo with statistics of what is kept, where those of more were of features or rows that are no longer the same."""
+    """Recomputes statistics, from kept rows, whose features or rows have changed."""
     unchanged = _same(members, rest)
     same = {member.sees_as for member in rest.members if member.number in unchanged}
 
@@ -126,7 +126,7 @@ def _count_again(
 
 
 def _same(members: Sequence[MemberEntry], rest: Index) -> set[int]:
-    """The numbers of members that are what they were."""
+    """The numbers of members that did not change."""
     were = {member.number: member for member in members}
     return {member.number for member in rest.members if were[member.number] == member}
 
@@ -138,7 +138,7 @@ def _with_arrival(rest: Index, was: Arrival, arrival: Arrival) -> Index:
 
 
 def measure_episode_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
-    """An episode's measures as they would have been, for tasks whose members are no longer the same."""
+    """An episode with the measures of tasks whose members changed taken again."""
     at = episode.number
     gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
     names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]

@@ -1,4 +1,4 @@
-"""How far an accuracy can be believed: its interval, the majority rate beside it, each class, and what confidence is worth."""
+"""Accuracies with confidence intervals, per class, beside the majority rate, and the calibration of confidences."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ FEW = 1e-12  # the least probability that a log-loss counts with
 
 @dataclass(frozen=True)
 class Share:
-    """`right` answers out of `rows`, and the 95 % interval of what that tells about further rows (Wilson's).
+    """`right` answers out of `rows`, with Wilson's 95 % interval for further rows.
 
     >>> one_of_two = Share(1, 2)
     >>> round(one_of_two.low, 2), one_of_two.value, round(one_of_two.high, 2)
@@ -29,7 +29,7 @@ class Share:
 
     @classmethod
     def of(cls, value: float, rows: int) -> "Share":
-        """A share that was recorded as a number."""
+        """From a recorded accuracy."""
         return cls(round(value * rows), rows)
 
     @property
@@ -97,16 +97,13 @@ class Change:
 
     @property
     def difference(self) -> str:
-        """What the rows can tell: few rows, or few answers that changed, tell nothing."""
+        """Whether the 95 % interval excludes 0, in words."""
         if not self.gained and not self.lost:
             return "none"
         return "better" if self.low > 0 else "worse" if self.high < 0 else "cannot be seen"
 
     def is_below(self, limit: float, looks: int = 1) -> bool:
-        """Whether more than `limit` was lost beyond chance.
-
-        Where so many changes are looked at, chance alone makes one of them so in 40 cases at most (Bonferroni).
-        """
+        """Whether significantly more than `limit` was lost, at 2.5 %, corrected for `looks` comparisons (Bonferroni)."""
         certain = NormalDist().inv_cdf(1 - 0.025 / looks)
         return self._middle + certain * self._deviation < -limit
 
@@ -150,9 +147,9 @@ class Bin:
 
 @dataclass(frozen=True)
 class Scores:
-    """Answers for one task on rows whose labels are known.
+    """Scores of answers for one task on labelled rows.
 
-    `confusion[true][said]` counts rows; `confidence` is the mean probability of the class that was named, and `log_loss`
+    `confusion[true][predicted]` counts rows; `confidence` is the mean probability of the class that was named, and `log_loss`
     the mean of -log of the probability that the right class was given.
 
     >>> answers = torch.tensor([[0.9, 0.1], [0.8, 0.2], [0.7, 0.3]])
@@ -195,22 +192,22 @@ class Scores:
         return Share(sum(row[place] for place, row in enumerate(self.confusion)), self.rows)
 
     def of_class(self, name: str) -> Share:
-        """Of the rows of one class: its recall."""
+        """The recall of a class."""
         place = self.classes.index(name)
         return Share(self.confusion[place][place], sum(self.confusion[place]))
 
     def precision(self, name: str) -> Share:
-        """Of the rows that were called by a class, those that are of it."""
+        """The precision of a class."""
         place = self.classes.index(name)
         return Share(self.confusion[place][place], self._answered[place])
 
     @cached_property
     def _answered(self) -> list[int]:
-        """How many rows were called by each class."""
+        """How many rows were predicted as each class."""
         return [sum(column) for column in zip(*self.confusion, strict=True)]
 
     def confused_with(self, name: str) -> str | None:
-        """What rows of a class are called most often, if not by their own; None where all are."""
+        """The class that rows of a class are most often mistaken for; None if there is no mistake."""
         place = self.classes.index(name)
         count, nearest = max(
             (count, -answered) for answered, count in enumerate(self.confusion[place]) if answered != place
@@ -223,7 +220,7 @@ class Scores:
 
     @property
     def majority(self) -> Share:
-        """What always naming the most frequent class would get."""
+        """The accuracy of always predicting the most frequent class."""
         return Share(self.of_class(self.most_frequent).rows, self.rows)
 
     @property
@@ -234,7 +231,7 @@ class Scores:
 
     @property
     def chance_log_loss(self) -> float:
-        """The log-loss of an answer that is the frequency of every class, whatever the input."""
+        """The log-loss of predicting the class frequencies, whatever the input."""
         counts = [self.of_class(name).rows for name in self.classes]
         return -sum(count / self.rows * math.log(count / self.rows) for count in counts if count)
 
@@ -244,7 +241,7 @@ class Scores:
         return sum(abs(part.confidence - part.accuracy.value) * part.accuracy.rows for part in self.bins) / self.rows
 
     def mistakes(self) -> list[tuple[str, str, int]]:
-        """What was taken for what, and how often; the most frequent first."""
+        """Triples of true class, predicted class and count of mistakes, the most frequent first."""
         found = [
             (true, answered, self.confusion[row][column])
             for row, true in enumerate(self.classes)
@@ -278,7 +275,7 @@ class Scores:
         }
 
     def notes(self) -> list[str]:
-        """What a reader must know before believing the accuracy."""
+        """Warnings about the accuracy and the probabilities, as sentences."""
         sentences = [*doubts(self.accuracy, (self.most_frequent, self.majority.value), self.confidence)]
         if self.log_loss > self.chance_log_loss:
             sentences.append(
@@ -289,7 +286,7 @@ class Scores:
 
 
 def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: float) -> list[str]:
-    """Why an accuracy says less than it seems to, in sentences; empty where nothing is to be said.
+    """Warnings about an accuracy, as sentences; empty if there is nothing to warn of.
 
     >>> doubts(Share(59, 64), ("cat", 60 / 64), 0.93)
     ["no better than always answering 'cat', which would be right for 93.8%"]
@@ -307,7 +304,7 @@ def doubts(accuracy: Share, majority: tuple[str, float] | None, confidence: floa
 
 
 def is_overconfident(accuracy: Share, confidence: float) -> bool:
-    """Whether answers are surer than the rows, with all their chance, allow."""
+    """Whether the mean confidence is above the interval of the accuracy."""
     return confidence > accuracy.high
 
 

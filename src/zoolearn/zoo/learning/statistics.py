@@ -1,7 +1,7 @@
-"""What is kept of a task where not all of its rows are: counts, means and scatter of features, by which it can grow.
+"""Feature statistics of tasks of which not all rows are kept: counts, means and scatter, by which a task can grow.
 
-They are of the features of one member, that which the task was first learned by; heads from statistics are on the same ones.
-Where that member and its copies were pruned, they begin anew with the next one that is trained on the task.
+They are of the features of the task's first member, and heads made of them use the same features. If that member and its
+copies were pruned, statistics start again with the next member trained on the task.
 """
 
 from copy import deepcopy
@@ -25,7 +25,7 @@ from zoolearn.zoo.learning.recall import NetOf
 
 
 def store_statistics(folder: ZooFolder, statistics: Statistics) -> str:
-    """Writes them in float32, of the scatter what is on and above its diagonal; gives the digest of the file."""
+    """Writes statistics in float32, of the scatter its upper triangle; returns the digest of the file."""
     above = torch.triu_indices(*statistics.scatter.shape)
     tensors = {
         "counts": statistics.counts.long(),
@@ -36,7 +36,7 @@ def store_statistics(folder: ZooFolder, statistics: Statistics) -> str:
 
 
 def find_statistics_member(index: Index, entry: TaskEntry) -> MemberEntry | None:
-    """The member whose features the statistics of a task are of, or a head on these; None where both are gone."""
+    """The member whose features the statistics of a task are of, or one that refits it; None if both are gone."""
     if entry.statistics is None:
         return None
     number = entry.counted.seen_by
@@ -47,7 +47,7 @@ def find_statistics_member(index: Index, entry: TaskEntry) -> MemberEntry | None
 
 
 def read_statistics(folder: ZooFolder, index: Index, net_of: NetOf, entry: TaskEntry) -> Statistics | None:
-    """Those of all rows that have arrived of a task; None where nobody has features that they are of."""
+    """The statistics of all rows of a task that have arrived; None if no member has their features."""
     member = find_statistics_member(index, entry)
     if member is None or entry.statistics is None:
         return None
@@ -65,7 +65,7 @@ def read_statistics(folder: ZooFolder, index: Index, net_of: NetOf, entry: TaskE
 
 
 def load_statistics(folder: ZooFolder, index: Index, net_of: NetOf, task: str, learner: OwnedZoo) -> MemberEntry | None:
-    """Lets a learner grow a task by them; gives the member that has the features which they are of."""
+    """Loads the statistics of a task into a learner; returns the member that has their features."""
     entry = index.tasks[task]
     known, member = read_statistics(folder, index, net_of, entry), find_statistics_member(index, entry)
     if known is not None and member is not None:
@@ -84,7 +84,7 @@ def with_one_head(net: Net, task: str) -> Net:
 
 
 def correct_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe) -> Arrival:
-    """An arrival that corrects rows of a task, with the statistics of the task once they are corrected, where those are kept."""
+    """A correction of rows with the corrected statistics of its task, if the zoo keeps them."""
     entry = index.tasks[arrival.task]
     known, member = read_statistics(folder, index, net_of, entry), find_statistics_member(index, entry)
     if known is None or member is None or arrival.fix_train is None:
@@ -100,7 +100,7 @@ def correct_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: 
 
 
 def subtract(known: Statistics, gone: Statistics) -> Statistics:
-    """Statistics of the rows that are left when some are gone; of every class one at least."""
+    """Statistics of the remaining rows after some are removed, at least one row of every class remaining."""
     counts = known.counts - gone.counts
     means = (known.counts[:, None] * known.means - gone.counts[:, None] * gone.means) / counts[:, None]
     moved = gone.means - means
@@ -109,7 +109,7 @@ def subtract(known: Statistics, gone: Statistics) -> Statistics:
 
 
 def recompute_statistics(folder: ZooFolder, index: Index, net_of: NetOf, arrival: Arrival, recipe: Recipe) -> Arrival:
-    """An arrival whose statistics are of what is kept of the rows, since they were of rows or features that are gone."""
+    """An arrival with statistics of the kept rows, in place of some of rows or features that are gone."""
     entry = index.tasks[arrival.task].as_of(arrival.episode)
     member = find_statistics_member(index, entry) if entry.counted.episode == arrival.episode else None
     if member is None:

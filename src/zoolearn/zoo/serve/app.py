@@ -1,4 +1,4 @@
-"""The routes: what can be asked of a zoo over HTTP."""
+"""The routes of the HTTP server."""
 
 import json
 import logging
@@ -49,14 +49,14 @@ from zoolearn.zoo.serve.training import Training
 from zoolearn.zoo.summary import describe_task
 
 log = logging.getLogger("zoolearn.zoo.serve")
-SURE = 0.5  # chance of a task from which on it is named
+SURE = 0.5  # probability from which a task is named
 PREDICT = {"votes": FLAG, "sure": share(0.0)}
 RECOGNISE = {"sure": share(SURE)}
 LEARN = {"new_class": NAMES, "skip_known": FLAG, "skip_broken": FLAG, "heads_only": FLAG, "unless_worse": SHARE}
 
 
 def make_app(service: Service, *, token: str | None = None, hosts: Collection[str] | None = None) -> FastAPI:
-    """The application: answers to these host names only (None: any), and needs the token if there is one."""
+    """The application: answers to these host names only (None: any), and requires the token if there is one."""
     app = FastAPI(
         title="A zoo",
         summary="Predictions of a growing zoo of small networks.",
@@ -234,7 +234,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
 
 
 def _check_learning(app: FastAPI) -> None:
-    """Says what is missing to those who take this server for one that learns."""
+    """Tells clients of a server that does not learn what is missing."""
     why = "this server does not learn; its operator can allow it (`zoo serve --learn`)"
 
     @app.post("/tasks/{name}", include_in_schema=False)
@@ -247,12 +247,12 @@ def _check_learning(app: FastAPI) -> None:
 
 
 def _json(content: dict[str, Json]) -> Response:
-    """An answer on a hot route: as it is, not by way of a model of its form."""
+    """An answer of a hot route, without validation by a model."""
     return Response(json.dumps(content, allow_nan=False), media_type="application/json")
 
 
 def _options(request: Request, known: Mapping[str, Option]) -> dict[str, Any]:
-    """The options that a route takes and that are given; FastAPI would do this too, for half of the time of a request."""
+    """The options of a route that are given; FastAPI's own parsing would take half the time of a request."""
     options = request.query_params
     found: dict[str, Any] = {}
     try:
@@ -270,7 +270,7 @@ def _task_name(name: str) -> str:
 
 
 def _handle_errors(app: FastAPI) -> None:
-    """Every refusal has one form."""
+    """Gives every refusal one form."""
 
     def answer(status: int, detail: str, headers: Any = None, **more: Any) -> JSONResponse:
         return JSONResponse({"detail": detail, **more}, status, headers)
@@ -301,7 +301,7 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def gone(_: Request, error: ClientDisconnect) -> Response:
-        return answer(400, "the request broke off")  # nobody reads this
+        return answer(400, "the request broke off")  # the client is gone
 
     @app.exception_handler(Exception)
     async def failed(_: Request, error: Exception) -> Response:
@@ -309,7 +309,7 @@ def _handle_errors(app: FastAPI) -> None:
 
 
 def _declare(app: FastAPI, *, needs_token: bool) -> None:
-    """Adds what FastAPI does not say by itself: refusals are JSON whatever a route gives otherwise, and the token."""
+    """Adds to the schema what FastAPI leaves out: refusals are JSON on every route, and the token."""
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:

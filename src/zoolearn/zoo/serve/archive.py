@@ -1,8 +1,8 @@
-"""An archive of images from a stranger, unpacked: names are only looked at, never used as paths, and all sizes are counted.
+"""Unpacks an archive of images from an untrusted client: names are never used as paths, and all sizes are bounded.
 
-What is taken: zip (stored or deflated), tar and tar.gz, with one folder for each class, or these in one more folder. Each
-image goes into a file whose name is a number of ours; other files and hidden ones are passed over. Links, encrypted files
-and names that lead elsewhere end it: an honest archive has none.
+Accepted are zip (stored or deflated), tar and tar.gz, with one folder for each class, or these in one more folder. Each
+image goes into a file named by a number; other and hidden files are ignored. Links, encrypted files and names that lead
+outside are an error: no honest archive has any.
 """
 
 import gzip
@@ -43,9 +43,9 @@ class Picture:
 
 
 def unpack(archive: Path, folder: Path, limits: Limits) -> tuple[dict[str, int], list[str]]:
-    """Writes the images of an archive into an empty folder, with a list of them; gives the number of each class.
+    """Writes the images of an archive into an empty folder, with a list of them; returns the number of each class.
 
-    And the names of files that are no images, but for what systems and archivers leave of their own accord.
+    And the names of files that are no images, without those that systems and archivers leave.
     """
     names: list[str] = []
     others: list[str] = []
@@ -115,7 +115,7 @@ def _iter_zip(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 def _check_long_directory(archive: Path) -> None:
-    """A zip's list of names is read as a whole, whatever its size: it is asked before."""
+    """Raises if a zip's directory, which is read whole, is too large."""
     with archive.open("rb") as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - END_OF_ZIP.size - 0xFFFF - 20))
@@ -146,13 +146,13 @@ def _iter_tar(archive: Path, limits: Limits) -> Iterator[tuple[str, IO[bytes]]]:
 
 
 class Bounded:
-    """A file that a tar is read from: it ends in an error where too much is asked for, at once or in all."""
+    """A file to read a tar from; raises if too much is read, at once or in all."""
 
     def __init__(self, file: IO[bytes], limits: Limits) -> None:
         self.file, self.limits = file, limits
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes; a header that claims to be endless is not believed."""
+        """Reads bytes; the sizes in a header are not trusted."""
         if not 0 <= size <= self.limits.picture_bytes:
             raise Problem(413, f"the tar has a header or a file of more than {self.limits.picture_bytes:,} bytes")
         self._check_beyond(self.file.tell() + size)
@@ -190,7 +190,7 @@ def _check_many(count: int, limits: Limits) -> None:
 
 
 def _check_trick(name: str, *, is_plain: bool) -> None:
-    """Such names do no harm here, since they become no paths; but who sends them is up to something else."""
+    """Raises on names that lead outside the folder; they would do no harm here, but no honest archive has them."""
     parts = PurePosixPath(name).parts
     leads_away = not parts or parts[0] == "/" or ".." in parts or "\\" in name or ":" in parts[0]
     if leads_away or not name.isprintable() or not is_plain:

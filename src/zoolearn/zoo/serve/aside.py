@@ -1,4 +1,4 @@
-"""Work that takes a zoo seconds: on a thread of its own, so that answers go on meanwhile."""
+"""Work that takes seconds, on a thread of its own, so that the server goes on answering."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 class Aside:
-    """Makes one thing at a time, once for all who ask for the same; nobody waits for its end when a server stops."""
+    """Makes one thing at a time, once for all who ask for the same; a stopping server does not wait for it."""
 
     def __init__(self, open_zoo: Callable[[], Zoo]) -> None:
         self.open_zoo = open_zoo
@@ -22,11 +22,11 @@ class Aside:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is being made, also when nobody waits for it any more."""
+        """Whether something is being made, even if no client waits for it any more."""
         return self.thread is not None and self.thread.is_alive()
 
     async def make(self, what: str, make: Callable[[Zoo], Made]) -> Made:
-        """What `make` makes of the zoo as it is in its folder by then."""
+        """The result of `make` on the newest state of the zoo."""
         if what not in self.under_way:
             self.under_way[what] = asyncio.ensure_future(self._in_turn(what, make))
         made: Made = await asyncio.shield(self.under_way[what])
@@ -48,7 +48,7 @@ class Aside:
     ) -> None:
         try:
             outcome, ended = make(self.open_zoo()), future.set_result
-        except Exception as error:  # it is each asker's to handle
+        except Exception as error:  # re-raised to each client
             outcome, ended = error, future.set_exception  # type: ignore[assignment]
         with suppress(RuntimeError):  # the server has stopped meanwhile
             loop.call_soon_threadsafe(ended, outcome)

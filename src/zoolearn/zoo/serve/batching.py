@@ -1,7 +1,7 @@
 """Questions of many connections, gathered into common model calls.
 
-One thread asks the model. What arrives while it is busy waits, and goes into its next call together: nobody waits for
-company, so a single client is answered at once, and under load calls grow by themselves to the size that pays.
+One thread runs the model. Questions that arrive while it is busy share its next call: none waits for others, so a
+single client is answered at once, and under load calls grow to the size that pays.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from zoolearn.zoo.serve.problems import service_unavailable
 from zoolearn.zoo.serve.rows import Rows
 
 Answers = TypeVar("Answers")
-Key = tuple[str, tuple[int, ...]]  # of a task and the shape of a row: what can share a call
+Key = tuple[str, tuple[int, ...]]  # a task and the shape of a row: questions of one key can share a call
 
 
 @dataclass(frozen=True, eq=False)
 class Waiting(Generic[Answers]):
-    """A question, and where its part of the answers is expected: they, and the place of the first row."""
+    """A question, and a future for its answers and the position of its first row in them."""
 
     rows: Rows
     answered: "asyncio.Future[tuple[Answers, int]]"
@@ -31,7 +31,7 @@ class Waiting(Generic[Answers]):
 
 @dataclass(eq=False)
 class Backlog:
-    """The rows that wait or are being asked about, whoever is to answer; up to a limit."""
+    """The rows that are waiting or being answered, up to a limit."""
 
     most_rows: int
     most_bytes: int
@@ -40,7 +40,7 @@ class Backlog:
 
     @contextmanager
     def holding(self, rows: Rows) -> Iterator[None]:
-        """Counts rows until they are answered; sends them back if too many are waiting."""
+        """Counts rows until they are answered; raises if too many are waiting."""
         if self.rows and (self.rows + len(rows) > self.most_rows or self.bytes + rows.nbytes > self.most_bytes):
             raise service_unavailable(f"{self.rows:,} rows are waiting already; send these again in a moment")
         self.rows += len(rows)
@@ -53,7 +53,7 @@ class Backlog:
 
 
 class Batcher(Generic[Answers]):
-    """Asks `ask(task, rows)` in a thread, for several questions at a time, oldest task first."""
+    """Calls `ask(task, rows)` in a thread, for several questions at a time, oldest task first."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Batcher(Generic[Answers]):
         self.work: asyncio.Task[None] | None = None
 
     async def answer(self, task: str, rows: Rows) -> tuple[Answers, int]:
-        """The answers of a call that these rows were part of, and the place of the first of them."""
+        """The answers of a call that these rows were part of, and the position of the first of them."""
         with self.backlog.holding(rows):
             question = Waiting[Answers](rows, asyncio.get_running_loop().create_future())
             self.waiting.setdefault((task, rows.shape[1:]), deque()).append(question)
@@ -88,7 +88,7 @@ class Batcher(Generic[Answers]):
             self.note(len(together))
             try:
                 answers = await loop.run_in_executor(self.thread, self.ask, task, together)
-            except Exception as error:  # it is each asker's to handle
+            except Exception as error:  # re-raised to each client
                 for question in questions:
                     if not question.answered.done():
                         question.answered.set_exception(error)
@@ -100,7 +100,7 @@ class Batcher(Generic[Answers]):
                 first += len(question.rows)
 
     def _next(self) -> tuple[str, list[Waiting[Answers]]]:
-        """What goes into the next call: questions about one task; the rest of them queues up behind other tasks."""
+        """The questions of the next call, all about one task; the rest queue up behind other tasks."""
         key = next(iter(self.waiting))
         queue = self.waiting.pop(key)
         questions: list[Waiting[Answers]] = []

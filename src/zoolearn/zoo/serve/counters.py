@@ -1,4 +1,4 @@
-"""What is counted while a server runs, as Prometheus reads it: requests, answers, and rows that are like nothing stored."""
+"""Prometheus counters of a server: requests, answers, and rows unlike all stored ones."""
 
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SHARES = tuple(tenth / 10 for tenth in range(1, 11))
 NOT_SURE = "(not sure)"
-NOT_TOLD = "(not told)"  # in place of the task of rows that are recognised
+NOT_TOLD = "(not told)"  # the task label of rows without a given task
 
 
 class Counters:
@@ -61,7 +61,7 @@ class Counters:
         self.tasks: set[str] = set()  # that something was counted of
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Counts a request that was answered; the route is its pattern, so that clients cannot make up new ones."""
+        """Counts an answered request, by the pattern of its route, so that clients cannot create new labels."""
         self.requests.labels(method if method in ("GET", "POST") else "other", route, str(status)).inc()
         if route.endswith("/predict"):
             self.seconds.observe(seconds)
@@ -75,7 +75,7 @@ class Counters:
             confidence.observe(probability)
 
     def count_recognised(self, tasks: Iterable[str | None]) -> None:
-        """Counts rows whose task was found out, or not."""
+        """Counts rows by whether their task was inferred."""
         for task in tasks:
             self.tasks |= {task} if task else set()
             self.recognised.labels(task or NOT_SURE).inc()
@@ -103,10 +103,10 @@ class Counters:
 
 
 class Drift:
-    """Watches the share of rows that are like nothing stored, over the last ones; tells when it rises and when it falls.
+    """Watches the share of recent rows that are unlike all stored ones; warns when it rises and when it falls.
 
-    Of the stored rows themselves, one in a hundred to one in twenty is. The alarm is raised where even the low end of the
-    share's 95 % interval is above `share`, and ends where the share is below it.
+    Of the stored rows themselves one in a hundred to one in twenty is. The alarm starts when the low end of the
+    share's 95 % interval is above `share`, and ends when the share is below it.
 
     >>> alarms = []
     >>> drift = Drift(rows=100, share=0.1, notify=alarms.append)
@@ -122,7 +122,7 @@ class Drift:
 
     @property
     def now(self) -> Share:
-        """The share of strange rows among the last ones."""
+        """The share of strange rows among the recent ones."""
         return Share(sum(self.last), len(self.last))
 
     def add(self, strange: Iterable[bool]) -> None:

@@ -1,9 +1,11 @@
-"""What every request passes before its route: whose name it calls us by, where it comes from, the token, and the time.
+"""Checks of every request before its route: host name, origin, token, rate and time.
 
 - A server for this machine alone answers to this machine's names only: a page elsewhere whose name was pointed at
-  127.0.0.1 is refused (421).
-- A page of another site may send forms to any server; what changes or costs something is refused to it (403).
-- With a token, every route but health and readiness needs it (401); it is compared in constant time.
+  127.0.0.1 gets 421.
+
+- A page of another site may send forms to any server; requests that change or cost something get 403.
+
+- With a token, every route but health and readiness requires it (401); it is compared in constant time.
 """
 
 import asyncio
@@ -39,11 +41,11 @@ access = logging.getLogger("zoolearn.zoo.serve.access")
 
 
 class TooSlow(Exception):
-    """A client does not take its answer."""
+    """A client does not read its answer."""
 
 
 class Guard:
-    """Wraps the application."""
+    """ASGI middleware around the application."""
 
     def __init__(
         self, app: ASGIApp, token: str | None, hosts: Collection[str] | None, counters: Counters, limits: Limits
@@ -54,7 +56,7 @@ class Guard:
         self.hosts = hosts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuses the request or hands it on; counts it."""
+        """Refuses the request or passes it on; counts it."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -101,7 +103,7 @@ class Guard:
                 access.info(_line(scope, status, sent, seconds))
 
     def _crowd(self, scope: Scope, client: str) -> tuple[int, str] | None:
-        """No more of one client, nor of all, than the server can hold; questions about its health are always answered."""
+        """Refuses requests beyond what one client, or all, may have open; health is always answered."""
         if scope["path"] in (HEALTH, READY):
             return None
         if self.under_way[client] > self.limits.connections_per_client:
@@ -130,7 +132,7 @@ class Guard:
 
 
 def log_access(file: Path) -> logging.Handler:
-    """Adds a line to a file for every request from now on; the file may be moved away at any time (logrotate)."""
+    """Appends a line to a file for every request; the file may be moved away at any time (logrotate)."""
     try:
         handler = WatchedFileHandler(file, encoding="utf-8")
     except OSError as error:
@@ -143,7 +145,7 @@ def log_access(file: Path) -> logging.Handler:
 
 
 def _line(scope: Scope, status: int, sent: int, seconds: float) -> str:
-    """A request as the access log tells it: a JSON object; no token, and no option of the address."""
+    """A request in the access log: a JSON object without token or query."""
     client = scope.get("client") or ("", 0)
     path = unquote((scope.get("raw_path") or b"").decode("latin-1"))
     record = {
@@ -159,7 +161,7 @@ def _line(scope: Scope, status: int, sent: int, seconds: float) -> str:
 
 
 def _name(host: str) -> str:
-    """A host without its port, without case.
+    """A host without its port, lower case.
 
     >>> _name("LocalHost:8000"), _name("[::1]:8000")
     ('localhost', '[::1]')
@@ -176,7 +178,7 @@ def _authority(origin: str) -> str:
 
 
 def _keep_slashes(scope: Scope) -> None:
-    """A slash that was sent as %2F belongs to a name, not to the path."""
+    """Keeps a slash sent as %2F in a name from splitting the path."""
     raw = scope.get("raw_path") or b""
     if b"%2f" in raw.lower():
         parts = raw.decode("latin-1").split("/")
@@ -184,7 +186,7 @@ def _keep_slashes(scope: Scope) -> None:
 
 
 async def _refuse(send: Send, scope: Scope, status: int, detail: str) -> None:
-    """The refusal; browsers that have no token yet get the empty page, which asks for it and holds nothing of the zoo."""
+    """The refusal; browsers without a token get the empty page, which asks for it and shows nothing of the zoo."""
     page = shell(scope["path"]) if status == 401 and scope["method"] == "GET" else None
     if page is not None:
         body, headers = page.body, list(page.headers)

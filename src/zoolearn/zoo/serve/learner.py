@@ -1,6 +1,6 @@
-"""The process that learns: `python -m zoolearn.zoo.serve.learner` takes its order from the first line of its input.
+"""The process that learns: `python -m zoolearn.zoo.serve.learner` reads its order from the first line of its input.
 
-It says how it comes on as one JSON object a line. When its input ends, the server is gone, and it stops.
+It reports progress as one JSON object a line. When its input ends, the server is gone, and it stops.
 """
 
 import json
@@ -27,7 +27,7 @@ SAY_EVERY = 0.2  # seconds
 
 
 def main() -> None:
-    """Learns one task; a mistake in the data is said in one line."""
+    """Learns one task; errors in the data are reported in one line."""
     signal.signal(signal.SIGTERM, _interrupt)
     order = json.loads(sys.stdin.readline())
     Thread(target=_leave_with_the_server, daemon=True).start()
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def iter_events(folder: str, name: str, pictures: str, **options: Any) -> Iterator[dict[str, Any]]:
-    """What there is to say while a task is learned from unpacked images; the last is what it brought."""
+    """Progress while a task is learned from unpacked images; the last event is the outcome."""
     zoo = Zoo(folder)
     work = zoo.iter_learn_from(name, open_unpacked(Path(pictures)), **options)
     last_report = 0.0
@@ -80,10 +80,10 @@ def iter_events(folder: str, name: str, pictures: str, **options: Any) -> Iterat
 
 
 def _describe(learned: Learned) -> dict[str, Any]:
-    """Every task that the member votes on, with its accuracy before (None for the new one) and after, and the change."""
+    """Every task that the member votes on, with its accuracy before (None for a new one) and after, and the change."""
     detail: dict[str, dict[str, Any]] = {
         learned.task: {"before": None, **_ends(learned.scores.accuracy), "change": None}
-    }  # of more classes than before, or of none before: another question
+    }  # not comparable: other classes than before
     for name, change in learned.earlier.items():
         before, after = learned.before[name], Share.of(learned.after[name].accuracy, change.rows)
         assert before is not None
@@ -102,7 +102,7 @@ def _describe(learned: Learned) -> dict[str, Any]:
 
 
 def _grown(learned: Learned) -> dict[str, Any]:
-    """Of a task that grew, old classes and new ones apart; the change is that of the old ones among themselves."""
+    """The accuracies of old and new classes of a task that grew; the change is that among the old ones."""
     new = {name: learned.scores.of_class(name) for name in learned.new_classes}
     return {
         "change": learned.changes[learned.task].to_json(),

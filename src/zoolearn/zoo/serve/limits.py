@@ -1,4 +1,4 @@
-"""How much a request may take: bytes, rows, pixels and seconds; and the reading of bodies that keeps within them."""
+"""Limits of a request: bytes, rows, pixels and seconds; and the reading of bodies within them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from zoolearn.zoo.serve.problems import Problem, service_unavailable
 
 @dataclass(frozen=True)
 class Limits:
-    """For one request, unless it says otherwise. What is held at one time is bounded whatever the number of requests."""
+    """Limits of one request, unless a comment says otherwise; what all requests hold together is bounded too."""
 
     rows: int = 1024
     body_bytes: int = 32 << 20
-    json_bytes: int = 4 << 20  # parsing holds up all others: about 50 ms for so much
+    json_bytes: int = 4 << 20  # parsing blocks all others, for about 50 ms at this size
     numbers: int = 200_000  # in its answer
     pixels: int = 40_000_000  # of all images together; they are decoded one after the other
     body_seconds: float = 30.0
@@ -35,7 +35,7 @@ class Limits:
     header_seconds: float = 10.0
 
     drift_rows: int = 500  # the last ones that were compared with what is stored
-    drift_share: float = 0.1  # of them, like nothing stored: from here on an alarm is raised
+    drift_share: float = 0.1  # of them, unlike all stored rows: the alarm
     sampled_rows: int = 16  # of a prediction, compared after it was answered
     sample_seconds: float = 1.0  # between two such predictions
 
@@ -63,7 +63,7 @@ class Room:
 
 @asynccontextmanager
 async def limit_body(request: Request, most: int, seconds: float, room: Room | None = None) -> AsyncIterator[Request]:
-    """The same request, whose body ends in an error where it is too large, too slow, or there is no room for it."""
+    """The same request, whose body raises if it is too large, too slow, or there is no room for it."""
     check_encoded(request)
     too_large = Problem(413, f"the body has more than {most:,} bytes; send less at a time")
     declared = request.headers.get("content-length", "")
@@ -95,7 +95,7 @@ async def limit_body(request: Request, most: int, seconds: float, room: Room | N
 
 
 def check_encoded(request: Request) -> None:
-    """Compressed bodies are not taken: their size is not known before they are unpacked."""
+    """Raises on compressed bodies, whose size is not known before they are unpacked."""
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise Problem(415, f"the body is encoded as {encoding[:40]!r}; send it as it is, without Content-Encoding")

@@ -1,4 +1,4 @@
-"""Lists of tasks and members as they are sent: a page at a time, and made once for each state of the zoo."""
+"""Lists of tasks and members in pages, made once for each state of the zoo."""
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -21,11 +21,11 @@ class Listing:
         self.of: Index | None = None
 
     def tasks(self, search: str, first: int | None, count: int) -> bytes:
-        """The tasks whose names hold some words, whatever the case, from the first one asked for; else the newest."""
+        """The tasks whose names contain a text, from `first` on; by default the newest."""
         return self._page(("tasks", search, first, count), lambda index: self._tasks(index, search, first, count))
 
     def members(self, first: int | None, count: int) -> bytes:
-        """Members from the first one asked for; else the newest."""
+        """Members from `first` on; by default the newest."""
         return self._page(("members", first, count), lambda index: _members(index, first, count))
 
     def _page(self, key: object, make: Callable[[Index], bytes]) -> bytes:
@@ -55,7 +55,7 @@ def _members(index: Index, first: int | None, count: int) -> bytes:
 
 
 def _part(items: Sequence[Item], first: int | None, count: int) -> tuple[int, Sequence[Item]]:
-    """The place of the first item on a page, and the items.
+    """The position of the first item on a page, and the items.
 
     >>> _part("abcde", None, 2), _part("abcde", 1, 2)
     ((3, 'de'), (1, 'bc'))

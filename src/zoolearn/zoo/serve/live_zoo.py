@@ -1,4 +1,4 @@
-"""The newest state of a zoo folder, whichever program changes it meanwhile."""
+"""The newest state of a zoo folder while other programs change it."""
 
 import asyncio
 import os
@@ -31,7 +31,7 @@ LOOK_EVERY = 0.5  # seconds
 
 
 class Outdated(Exception):
-    """What rows are compared with is of another state of the zoo."""
+    """Rows were compared with another state of the zoo."""
 
 
 class LiveZoo:
@@ -51,25 +51,25 @@ class LiveZoo:
 
     @property
     def index(self) -> Index:
-        """The newest state that is known."""
+        """The newest known state."""
         return self.zoo.index
 
     def ask(self, task: str, rows: Rows) -> Answers:
-        """Every vote on some rows, and their average; on the thread."""
+        """The answers of the zoo for some rows; on the thread."""
         return self.zoo.answers(_tensor(rows), task)
 
     def ask_surely(self, task: str, rows: Rows) -> Answers:
-        """`ask`, and which rows are like nothing stored of the task; on the thread."""
+        """`ask`, and which rows are unlike the stored rows of the task; on the thread."""
         familiarity, x = self._comparison(task), self.zoo.rows(_tensor(rows))
         return replace(self.zoo.answers(x, task), strange=familiarity.strange(x))
 
     def strange(self, task: str, rows: Rows) -> list[bool]:
-        """Which rows are like nothing stored of a task; on the thread."""
+        """Which rows are unlike the stored rows of a task; on the thread."""
         found: list[bool] = self._comparison(task).strange(self.zoo.rows(_tensor(rows))).tolist()
         return found
 
     def features(self, texts: Sequence[str]) -> Rows:
-        """What is stored of texts; on the thread."""
+        """The stored form of texts; on the thread."""
         found: NDArray[np.int16] = self.zoo.rows(list(texts)).numpy()
         return found
 
@@ -84,7 +84,7 @@ class LiveZoo:
         return self.majorities[entry.name][1]
 
     def recognise(self, sure: str, rows: Rows) -> tuple[int, list[Recognised]]:
-        """The task and class of some rows, where the chance of the task is at least so high, and of which state; on the thread."""
+        """Task and class of some rows, at least this sure, and the generation; on the thread."""
         if self.fitted is None or self.fitted.generation != self.zoo.generation:
             raise Outdated
         self.zoo.use_fitted(self.fitted)
@@ -92,13 +92,13 @@ class LiveZoo:
         return self.zoo.generation, found
 
     async def fit(self) -> None:
-        """Fits what tells tasks apart, once for each state."""
+        """Fits task inference, once for each state."""
         while self.fitted is None or self.fitted.generation != self.zoo.generation:
             self.fitted = await self.aside.make("tasks", lambda zoo: zoo.which_task())
             await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)  # it may be of a newer state
 
     async def compare(self, task: str) -> None:
-        """Fits what tells rows that are like nothing stored of a task, once for each state."""
+        """Fits the detection of rows unlike the stored rows of a task, once for each state."""
         with suppress(Outdated):
             self._comparison(task)
             return
@@ -142,15 +142,15 @@ class LiveZoo:
         self.majorities = {task: found for task, found in self.majorities.items() if task in self.index.tasks}
 
     async def _look(self) -> None:
-        """Takes up the newest state, if there is one."""
+        """Loads the newest state, if there is one."""
         if (mark := self._mark()) != self.seen or self.problem is not None:
             await asyncio.get_running_loop().run_in_executor(self.thread, self._refresh)
             self.seen = mark
 
     def _prepare(self, member: MemberEntry) -> None:
-        """Reads a member's net, and opens the extractor, before anybody asks for it."""
+        """Loads a member's net, and opens the extractor, before a client needs them."""
         if member.number in self.index.records.members:
-            with suppress(ZooError, OSError):  # who asks will be told
+            with suppress(ZooError, OSError):  # the next question reports it
                 self.zoo.net(member.number)
                 _ = self.zoo.extractor
 
@@ -165,7 +165,7 @@ class LiveZoo:
             self.problem = str(error)
 
     def _mark(self) -> tuple[int, int, int] | None:
-        """Differs whenever the index was replaced."""
+        """Changes whenever the index is replaced."""
         try:
             facts = os.stat(self.file)
         except OSError:

@@ -1,4 +1,4 @@
-"""What the server says, as its OpenAPI declares it."""
+"""The server's messages, as its OpenAPI schema declares them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
@@ -9,7 +9,7 @@ from zoolearn.zoo.settings import LONGEST_NAME
 
 
 class Message(BaseModel):
-    """Said by the server: nothing beside what is declared."""
+    """A message of the server, without undeclared fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,14 +30,14 @@ class Health(Message):
 
 
 class Page(Message):
-    """Which part of a list is wanted: `count` from the first one, or without it the newest."""
+    """Which part of a list is wanted: `count` items from `first` on, or the newest."""
 
     first: int | None = Field(None, ge=0, le=1 << 53)
     count: int = Field(100, ge=1, le=1000)
 
 
 class TaskPage(Page):
-    """Of the tasks whose names hold these words, whatever their case."""
+    """A page of the tasks whose names contain a text, ignoring case."""
 
     search: str = Field("", max_length=LONGEST_NAME)
 
@@ -169,7 +169,7 @@ class Members(Message):
 
 
 class Vote(Message):
-    """What one member says about one row."""
+    """The answer of one member for one row."""
 
     member: int
     weight: float
@@ -179,11 +179,7 @@ class Vote(Message):
 
 
 class Prediction(Message):
-    """What the zoo says about one row; votes only if they were asked for.
-
-    With `sure`, the class is null and `none_of_these` says why: "not sure", or "strange", like nothing that is stored.
-    `probability` is that of the likeliest class all the same.
-    """
+    """The answer of the zoo for one row; votes only if asked for."""
 
     class_: str | None = Field(alias="class")
     none_of_these: Literal["not sure", "strange"] | None

@@ -1,10 +1,10 @@
-"""What a request is refused with: an HTTP status, and a sentence that says what to send instead."""
+"""Refusals of requests: an HTTP status, and a sentence that says what to send instead."""
 
 from collections.abc import Mapping, Sequence
 
 
 class Problem(Exception):
-    """Ends a request; the client gets {"detail": ...}, and classes that it must announce, if that is all that is missing."""
+    """Ends a request; the client gets {"detail": ...}, and the classes that it must announce if only those are missing."""
 
     def __init__(
         self, status: int, detail: str, headers: Mapping[str, str] | None = None, new_classes: Sequence[str] = ()
@@ -15,5 +15,5 @@ class Problem(Exception):
 
 
 def service_unavailable(detail: str, seconds: int = 1) -> Problem:
-    """Come again in this many seconds."""
+    """A 503 with Retry-After."""
     return Problem(503, detail, {"Retry-After": str(seconds)})

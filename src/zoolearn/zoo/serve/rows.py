@@ -1,4 +1,4 @@
-"""The body of a question becomes rows of the zoo's shape: JSON arrays, raw bytes, or image files; or texts, where it takes those."""
+"""Turns the body of a question into rows: JSON arrays, raw bytes, image files, or texts."""
 
 import io
 import json
@@ -29,7 +29,7 @@ def describe_rows(shape: Shape) -> str:
 
 
 def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ()) -> Rows:
-    """`{"rows": [...]}`, nested as the shape says; or an object for each row, if the zoo knows the names of its columns.
+    """`{"rows": [...]}`, nested by shape; or an object for each row, if the zoo knows its column names.
 
     >>> from_json(b'{"rows": [[1, 2.5], [3, 4]]}', (2,), most=8).tolist()
     [[1.0, 2.5], [3.0, 4.0]]
@@ -64,7 +64,7 @@ def texts_from_json(body: bytes, most: int) -> list[str]:
 
 
 def _read_list(body: bytes, word: str, most: int) -> list[Any]:
-    """The list that a body has under its one word."""
+    """The list under the only key of a body."""
     try:
         content = json.loads(body.decode(), parse_constant=_not_finite)
     except (ValueError, RecursionError) as error:
@@ -77,7 +77,7 @@ def _read_list(body: bytes, word: str, most: int) -> list[Any]:
 
 
 def _by_name(row: Any, place: int, columns: Sequence[str], shape: Shape) -> list[Any]:
-    """The values of a row that came with names, in the order of the zoo's columns."""
+    """The values of a row given by names, in the order of the zoo's columns."""
     if not columns:
         raise _other_rows("named values, but the zoo was taught without names of columns", shape)
     if not isinstance(row, dict):
@@ -130,7 +130,7 @@ def from_raw(body: bytes, shape: Shape, most: int) -> Rows:
 
 
 def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, most_pixels: int) -> Rows:
-    """Image files with their names, decoded as they would be for learning."""
+    """Image files with their names, decoded as for learning."""
     if len(shape) != 3:
         raise Problem(415, f"this zoo takes no images; send {describe_rows(shape)} as JSON")
     _check_count(len(files), most)

@@ -1,4 +1,4 @@
-"""The server: uvicorn, with patience for heads and bodies that come slowly, and an end that leaves nothing running."""
+"""The server: uvicorn with timeouts for slow heads and bodies, and a shutdown that leaves nothing running."""
 
 import asyncio
 import signal
@@ -20,9 +20,9 @@ SECONDS_TO_ANSWER = 10  # what is under way when the server is told to stop
 
 
 def make_protocol(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
-    """The HTTP protocol, whose connections are closed when a request's head is too long, or it does not arrive in time.
+    """The HTTP protocol; connections are closed if a request's head is too long or does not arrive in time.
 
-    Routes give precise limits for their bodies; the time here is also for bodies that no route reads.
+    Routes have precise limits for their bodies; the timeout here also covers bodies that no route reads.
     """
     whole_seconds = max(limits.body_seconds, limits.archive_seconds if learns else 0) + limits.header_seconds
     idle: dict[HttpToolsProtocol, None] = {}  # connections without a whole head, the oldest first
@@ -80,7 +80,7 @@ def make_protocol(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
 
 
 class Joined:
-    """A transport that sends what is written at one time, the head of an answer and its body, in one piece."""
+    """A transport that sends the head and the body of an answer in one piece."""
 
     def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
         self.transport, self.loop = transport, loop
@@ -90,7 +90,7 @@ class Joined:
         return getattr(self.transport, name)
 
     def write(self, data: bytes) -> None:
-        """Sends this once the answer is written as far as it goes."""
+        """Sends this together with what else is written in this turn of the loop."""
         if not self.pieces:
             self.loop.call_soon(self._send)
         self.pieces.append(data)
@@ -107,7 +107,7 @@ class Joined:
 
 
 class Server(uvicorn.Server):
-    """Ends a training first: those who follow it would keep it running."""
+    """Ends a training first: clients that follow it would keep the server running."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -115,7 +115,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """A terminal that is closed, or SIGHUP, stops the server as SIGTERM does."""
+        """Treats a closed terminal (SIGHUP) as SIGTERM."""
         with super().capture_signals():
             if not hasattr(signal, "SIGHUP") or current_thread() is not main_thread():
                 yield
@@ -135,7 +135,7 @@ class Server(uvicorn.Server):
 
 
 def make_server(app: FastAPI, service: Service) -> Server:
-    """A server that is not running yet; give its `run` the sockets to listen on."""
+    """A server that is not running yet; `run` takes the sockets to listen on."""
     limits = service.limits
     config = uvicorn.Config(
         app,
@@ -152,7 +152,7 @@ def make_server(app: FastAPI, service: Service) -> Server:
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A socket that connections queue up at from now on."""
+    """A listening socket: connections queue up from now on."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         opened = socket.socket(
@@ -168,7 +168,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 def own_names(host: str, names: Sequence[str] = ("localhost", "127.0.0.1", "[::1]")) -> set[str] | None:
-    """The names that a server for this machine alone answers to; None, any, if it is for others too.
+    """The host names that a server for this machine alone answers to; None (any) if it is for others too.
 
     >>> own_names("0.0.0.0"), sorted(own_names("127.0.0.1"))
     (None, ['127.0.0.1', '[::1]', 'localhost'])

@@ -1,4 +1,4 @@
-"""A zoo that is asked by many: how the rows of a question come in, share the model, and are answered in time."""
+"""The questions of many clients: reading rows, sharing the model, and answering in time."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ TEXTS = 'JSON {"texts": [...]} (application/json)'
 
 
 class Service:
-    """A zoo that is asked by many: its newest state, one thread for the model, one that decodes images."""
+    """A zoo for many clients: its newest state, one thread for the model, one that decodes images."""
 
     def __init__(self, folder: Path, limits: Limits, *, learns: bool) -> None:
         self.limits, self.counters, self.room = limits, Counters(), Room(limits.held_bytes)
@@ -82,7 +82,7 @@ class Service:
             self.counters.let_go(index.tasks)
 
     async def rows(self, request: Request, shape: Shape) -> Rows:
-        """The rows of a question, whatever form they are sent in."""
+        """The rows of a question, in whatever form they are sent."""
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         limits = self.limits
         if self.index.settings.takes_texts:
@@ -105,7 +105,7 @@ class Service:
         return await loop.run_in_executor(self.decoder, from_images, files, shape, limits.rows, limits.pixels)
 
     async def _features(self, texts: list[str]) -> Rows:
-        """The features of texts, by the thread that may touch the zoo."""
+        """The features of texts, computed on the thread that owns the zoo."""
         with _explain_problems():
             return await asyncio.get_running_loop().run_in_executor(self.model, self.live.features, texts)
 
@@ -126,7 +126,7 @@ class Service:
             return await loop.run_in_executor(self.model, self.live.zoo.scores, task)
 
     async def ask(self, task: str, rows: Rows, sure: float) -> Answers:
-        """What the zoo says about rows of a task; counted, and those compared with what is stored that had to be sure."""
+        """The answers for rows of a task, counted; with `sure`, rows are compared with stored ones."""
         with _explain_problems():
             async with asyncio.timeout(self.limits.answer_seconds):
                 answers, first = await (self._ask_surely(task, rows) if sure else self.answers.answer(task, rows))
@@ -141,7 +141,7 @@ class Service:
                 return await self.sure_answers.answer(task, rows)
 
     async def recognise(self, sure: float, rows: Rows) -> tuple[int, list[Recognised]]:
-        """What the zoo makes of rows whose task is not given, and its state; counted."""
+        """Task and class of rows, and the zoo's generation, counted."""
         with _explain_problems():
             async with asyncio.timeout(self.limits.answer_seconds):
                 (generation, found), first = await self._recognise(repr(sure), rows)
@@ -157,7 +157,7 @@ class Service:
                 return await self.recognitions.answer(sure, rows)
 
     def _count(self, task: str, answers: Answers, rows: Rows) -> None:
-        """Counts what was answered; of answers that were compared with nothing, some rows now and then are, afterwards."""
+        """Counts answers; now and then some of their rows are compared with stored ones afterwards."""
         names = [name or f"({NONE})" for name in answers.labels]
         self.counters.count_answers(task, zip(names, answers.probabilities.max(dim=1).values.tolist(), strict=True))
         if answers.strange is not None:
@@ -167,7 +167,7 @@ class Service:
             self.sampling = asyncio.create_task(self._sample(task, rows[: self.limits.sampled_rows]))
 
     async def _sample(self, task: str, rows: Rows) -> None:
-        """Compares rows with what is stored of their task; where that cannot be, the answer was good enough."""
+        """Compares rows with stored ones of their task; failures do not matter to the answer."""
         with suppress(Outdated, ZooError, OSError):
             await self.live.compare(task)
             strange = await asyncio.get_running_loop().run_in_executor(self.model, self.live.strange, task, rows)
@@ -201,7 +201,7 @@ class Service:
 
 @contextmanager
 def _explain_problems() -> Iterator[None]:
-    """What goes wrong in the zoo becomes an answer that says whose fault it is."""
+    """Turns errors of the zoo into answers that say whose fault it is."""
     try:
         yield
     except TimeoutError as error:
@@ -226,7 +226,7 @@ async def _files(request: Request, most: int) -> list[tuple[str, bytes]]:
 
 
 def _check_long_answer(rows: int, each: int, most: int) -> None:
-    """Refuses rows whose answers, of this many numbers each, would be too long."""
+    """Raises if the answers, of this many numbers each, would be too long."""
     if rows > 1 and rows * each > most:
         raise Problem(
             413, f"the answer would have {rows * each:,} numbers; send at most {max(1, most // each)} rows at a time"

@@ -1,4 +1,4 @@
-"""Learning by order of a client: one archive, one process, one at a time; anybody may follow how it comes on."""
+"""Learning requested by a client: one archive, one process, one at a time; any client may follow its progress."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ State = dict[str, Any]
 
 
 class Training:
-    """The one training of a server; `state` is what is known of the latest."""
+    """The one training of a server; `state` is the latest known."""
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self.folder, self.limits = folder, limits
@@ -47,7 +47,7 @@ class Training:
 
     @contextmanager
     def reserved(self, name: str) -> "Iterator[Order]":
-        """A place for one archive; it is kept while the training goes on that was begun inside."""
+        """Reserves the server's training for one archive, as long as the training begun inside goes on."""
         if self.taken:
             raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
         temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
@@ -61,13 +61,13 @@ class Training:
                 self.taken = False
 
     def say(self, state: State) -> None:
-        """Makes this the latest state, and wakes who follows."""
+        """Sets the latest state and wakes all followers."""
         self.state = state
         self.news.set()
         self.news = asyncio.Event()
 
     def follow(self) -> AsyncIterator[str]:
-        """The state as server-sent events, now and at every change, until no training is under way."""
+        """The state as server-sent events, now and at every change, until no training is running."""
         if self.listeners >= self.limits.listeners:
             raise service_unavailable("too many clients follow the training; ask again in a moment", 5)
         return self._states()
@@ -90,7 +90,7 @@ class Training:
             self.listeners -= 1
 
     async def stop(self) -> None:
-        """Ends the training under way where it is: the zoo stays as it was."""
+        """Stops the running training; the zoo stays as it was."""
         self.stopping = True
         if self.process is not None and self.process.returncode is None:
             self.process.terminate()
@@ -105,7 +105,7 @@ class Training:
 
 
 def remove_left_behind() -> None:
-    """Deletes archives and images of servers of this user that were killed: nobody holds their locks."""
+    """Deletes archives and images of killed servers of this user, whose locks are free."""
     for path in Path(tempfile.gettempdir()).glob(f"{TEMPORARY}*"):
         with suppress(StoreError, OSError):
             facts = path.lstat()
@@ -115,7 +115,7 @@ def remove_left_behind() -> None:
 
 
 def _check_classes(counts: Mapping[str, int], known: TaskEntry | None, announced: Sequence[str]) -> None:
-    """Refuses a new task of one class, and new classes of a known one that are not announced."""
+    """Raises on a new task of one class, and on new classes of a known one that are not announced."""
     if known is None:
         if len(counts) < 2:
             raise Problem(422, f"the archive has one class, {next(iter(counts))[:80]!r}; a new task needs at least two")
@@ -151,7 +151,7 @@ class Order:
         heads_only: bool = False,
         unless_worse: float | None = None,
     ) -> tuple[dict[str, int], list[str]]:
-        """Unpacks the archive and starts the process that learns from it; gives the number of images of each class.
+        """Unpacks the archive and starts the process that learns from it; returns the number of images of each class.
 
         And the names of files that are not used.
         """
@@ -178,7 +178,7 @@ class Order:
         return counts, others
 
     async def _watch(self, process: Process) -> None:
-        """Passes on what the process says, until it ends."""
+        """Passes on the process's reports until it ends."""
         training = self.training
         assert process.stdout is not None
         last: State = {}
