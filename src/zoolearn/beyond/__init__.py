@@ -1,5 +1,6 @@
-"""Past the paper: what a zoo can do with the members that it has.
+"""Past the paper: what else a zoo's members can do.
 
-`distil` teaches one small net to answer like all of them, `task_inference` finds out which task an input belongs to,
-`voting` compares ways to join their votes. Each is one idea in one module; the paper's zoo needs none of them.
+`warm_start` starts members from the last one, `distil` trains one small net to answer like all of them,
+`task_inference` infers the task of an input, `voting` compares ways to combine votes. Each is one idea in one module;
+the paper's zoo needs none of them.
 """

@@ -1,4 +1,4 @@
-"""A zoo on the features of a pre-trained net: a member is one head from statistics, and one head over all classes tells tasks apart."""
+"""A zoo on pre-trained features: a member is a head from statistics, and one head over all classes infers tasks."""
 
 from collections.abc import Generator, Iterable, Sequence
 from math import log
@@ -17,9 +17,9 @@ from zoolearn.training.fit import Progress
 
 
 def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
-    """A member that nothing is trained for: the head of all rows of one task; it alone answers from now on.
+    """A member without training: the head of all rows of one task, which supersedes earlier ones.
 
-    Its loss is that of rows left out; of one row a class, which cannot be left out, that of guessing.
+    Its loss is by leave-one-out; with one row a class, that of guessing.
     """
     if len(tasks) > 1 or zoo.replay < 1:
         raise SettingsError(
@@ -38,7 +38,7 @@ def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[
 
 
 class StatInference(TaskInference):
-    """Tells tasks apart, and then classes, by one head over the classes of all: a task is as likely as its classes together."""
+    """Infers tasks by one head over the classes of all: a task is as likely as its classes together."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         stored = list(tasks)
@@ -57,6 +57,6 @@ class StatInference(TaskInference):
         return torch.stack(parts, dim=1)
 
     def answer(self, rows: Tensor, task: str) -> tuple[Tensor, tuple[str, ...]]:
-        """The probabilities of a task's classes for rows that are of this task, and the names of the classes."""
+        """The probabilities of a task's classes for rows of this task, and the names of the classes."""
         logits = self.head.logits(rows)[:, slice(*self.columns[task])]
         return torch.softmax(logits, dim=1).float(), self.classes[task]

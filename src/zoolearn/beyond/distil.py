@@ -1,4 +1,4 @@
-"""Distillation: one small net that answers for every task as a whole zoo does, trained on the rows that the zoo stores."""
+"""Distillation: trains one small net to answer for every task as a zoo does, on the zoo's stored rows."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ from zoolearn.training.recipe import Recipe
 
 
 def iter_distil(zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: float = 0.5) -> Work[tuple[Net, float]]:
-    """A net with a head for each task, and the loss it came to.
+    """A net with a head for each task, and its final loss.
 
-    It begins with the newest member's backbone and learns towards the zoo's class probabilities of the rows, mixed with
-    their labels; `labels` is the weight of these.
+    It starts from the newest member's backbone; its targets are the zoo's class probabilities mixed with the
+    labels, which have the weight `labels`.
     """
     seed = derive(zoo.seed, "distil")
     net = zoo.new_net(tasks, seed)
@@ -37,7 +37,7 @@ def iter_distil(zoo: ModelZoo, tasks: Sequence[Task], recipe: Recipe, labels: fl
 
 
 def _targets(zoo: ModelZoo, tasks: Sequence[Task], labels: float) -> Tensor:
-    """What to answer for every row of every task, in the columns of its own task's classes."""
+    """The target of every row of every task, in the columns of its own task's classes."""
     rows, classes = sum(len(task.train) for task in tasks), sum(len(task.classes) for task in tasks)
     targets = torch.zeros(rows, classes)
     row = column = 0

@@ -1,8 +1,8 @@
-"""Is an input like what is stored of a task, or none of its classes?
+"""Detects inputs that are unlike the stored rows of a task: the relative Mahalanobis distance (Ren et al., 2021).
 
-Being far from every class says little by itself: an odd row of a class is far, too. So a distance counts against that to
-the rows of other tasks, or of all classes together where there is no other task (the relative Mahalanobis distance of Ren
-et al., 2021). Rows that are held out of the task say how far is too far, and no more than one in twenty of them is.
+The distance to the nearest class alone says little: unusual rows of a class are far too. It is compared with the
+distance to rows of other tasks, or of all classes together if there is no other task. The threshold is set by held-out
+rows, one in twenty of which is above it.
 """
 
 from collections.abc import Sequence
@@ -19,18 +19,18 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
-SHRINKAGE = 0.3  # of scatter towards a ball
-KNOWN = 0.95  # share of held-out rows that are no farther than an input may be
+SHRINKAGE = 0.3  # of the covariance towards the identity
+KNOWN = 0.95  # share of held-out rows below the threshold
 
 
 @dataclass(frozen=True, eq=False)
 class Familiarity:
-    """What tells strange inputs by the features that a net makes of them, as it does for one task."""
+    """Detects strange inputs by a net's features for one task."""
 
     net: Net
     task: str
     recipe: Recipe
-    whiten: Tensor  # brings the scatter within classes to 1
+    whiten: Tensor  # of the covariance within classes
     means: Tensor  # of the classes, whitened
     around: Tensor  # the mean of the rows that are compared with
     whiten_around: Tensor
@@ -40,7 +40,7 @@ class Familiarity:
     def fit(
         cls, net: Net, task: str, recipe: Recipe, known: Examples, others: Sequence[Tensor], held_out: Tensor
     ) -> "Familiarity":
-        """From rows of the task, of other tasks (if there are any), and of the task that are held out of it."""
+        """Fits it to rows of the task, of other tasks (if any), and held-out rows of the task."""
         rows = _unit_rows(net, task, recipe, known.x)
         labels = sorted(set(known.y.tolist()))
         means = torch.stack([rows[known.y == label].mean(dim=0) for label in labels])
@@ -55,13 +55,13 @@ class Familiarity:
         return cls(**{**vars(found), "furthest": float(distances[place - 1])})
 
     def distances(self, x: Tensor) -> Tensor:
-        """How much farther each input is from the nearest class than from other rows, in squares of their scatter."""
+        """The squared distance of each input to the nearest class, less that to the other rows."""
         rows = _unit_rows(self.net, self.task, self.recipe, x)
         nearest = torch.cdist(rows @ self.whiten, self.means).min(dim=1).values.square()
         return nearest - ((rows - self.around) @ self.whiten_around).square().sum(dim=1)
 
     def strange(self, x: Tensor) -> Tensor:
-        """Which inputs are farther than nearly all rows that are held out; also those whose features are no numbers."""
+        """Which inputs are farther than nearly all held-out rows, or have features that are not finite."""
         return ~(self.distances(x) <= self.furthest)
 
 
@@ -70,7 +70,7 @@ def _unit_rows(net: Net, task: str, recipe: Recipe, x: Tensor) -> Tensor:
 
 
 def _whitening(deviations: Tensor) -> Tensor:
-    """What brings rows that deviate from their means like this, their scatter shrunk towards a ball, to scatter 1."""
+    """The whitening of deviations from means, with their covariance shrunk towards the identity."""
     scatter = deviations.T @ deviations / len(deviations)
     ball = float(scatter.diagonal().mean()) or 1.0  # 0 where each class has a single row
     scatter = (1 - SHRINKAGE) * scatter + SHRINKAGE * ball * torch.eye(len(scatter), dtype=scatter.dtype)

@@ -1,9 +1,9 @@
-"""A linear head fitted to finished features in a dozen Newton steps, and how likely it is to be right about unseen rows.
+"""Fits a linear head to fixed features in a dozen Newton steps, with leave-one-out likelihoods in closed form.
 
-The head is a logistic regression with a pull towards 0. Its steps use one curvature that bounds the true one everywhere
-(Boehning, 1992): in the axes of the features' covariance that is a division, so a step costs no more than a look at the
-rows. One step further, leaving a row out moves its logits by a multiple of its error (its leverage), so that every row
-tells, for next to nothing, what a head would say that had never seen it. The strength of the pull is chosen by that.
+The head is an L2-regularised logistic regression. Its steps use one upper bound of the curvature (Boehning, 1992),
+which is diagonal in the principal axes of the features, so a step costs one pass over the rows. To first order, leaving
+a row out changes its logits by a multiple of its error (its leverage); the strength of the regularisation is chosen by
+the resulting likelihoods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
-STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of the pull towards 0, in units of the features' mean variance
+STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of L2 regularisation, in units of the features' mean variance
 STEPS = 12
 
 
 @dataclass(frozen=True)
 class FittedHead:
-    """Weights and biases of a head, and the log-likelihood that it would have given to each row, had it not seen it."""
+    """Weights and biases of a head, and the leave-one-out log-likelihood of each row."""
 
     weight: Tensor
     bias: Tensor
-    unseen: Tensor  # of the rows that were held out, where there are any
+    unseen: Tensor  # of held-out rows, if there are any
 
     @property
     def likelihood(self) -> float:
@@ -38,10 +38,10 @@ class FittedHead:
 def fit_head(
     features: Tensor, labels: Tensor, classes: int, held_out: Tensor | None = None, blocks: Sequence[int] = ()
 ) -> FittedHead:
-    """The head of these features that is most likely to be right about rows like these.
+    """The head with the highest leave-one-out likelihood over strengths of regularisation.
 
-    Where the features themselves were trained on some of the rows, `held_out` marks the others: only they are asked how
-    likely the head is to be right. Where they come in `blocks` of columns, the pull is as strong on each.
+    If the features were trained on some of the rows, `held_out` marks the others, and only they are scored. With
+    `blocks` of columns, each is regularised equally.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
     >>> head = fit_head(x, torch.tensor([0, 0, 1, 1]), classes=2)
@@ -70,7 +70,7 @@ def fit_head(
 
 
 def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The axes of the rows' covariance, and the sums of squares along them; none where all rows are 0 for want of rows."""
+    """The principal axes of the rows, and the sums of squares along them."""
     if len(x) < x.shape[1]:
         _, deviations, axes = torch.linalg.svd(x, full_matrices=False)
         return deviations.square(), axes.T
@@ -88,7 +88,7 @@ def _block_scale(features: Tensor, blocks: Sequence[int]) -> Tensor:
 
 
 def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pull: float) -> tuple[Tensor, Tensor]:
-    """Weights and biases after `STEPS` steps, each going on a little in the direction of the one before."""
+    """Weights and biases after `STEPS` accelerated steps."""
     curvature = (variances / 2 + pull)[:, None]
     weight = ahead = torch.zeros(x.shape[1], wanted.shape[1], dtype=x.dtype)
     bias = wanted.mean(dim=0).clamp_min(1.0 / len(x)).log()
@@ -103,7 +103,7 @@ def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pull: float) -> tuple[
 def _unseen_likelihoods(
     x: Tensor, wanted: Tensor, variances: Tensor, pull: float, weight: Tensor, bias: Tensor
 ) -> Tensor:
-    """The log-likelihood of each row's label, had the row been left out."""
+    """The leave-one-out log-likelihood of each row's label."""
     logits = x @ weight + bias
     answers = torch.softmax(logits, dim=1)
     curvature = max(float((answers * (1 - answers)).mean()), 1e-3)
@@ -113,7 +113,7 @@ def _unseen_likelihoods(
 
 
 def refit_heads(net: Net, rows: Mapping[str, Examples], recipe: Recipe) -> None:
-    """Fits the heads of tasks to the features that a finished net makes of rows of theirs."""
+    """Fits the heads of tasks to a net's features of their rows."""
     for task, examples in rows.items():
         features = compute_features(net, net.scale_features(examples.x, task), recipe)
         labels = examples.y.cpu()
@@ -122,6 +122,6 @@ def refit_heads(net: Net, rows: Mapping[str, Examples], recipe: Recipe) -> None:
 
 @torch.no_grad()
 def set_head(net: Net, task: str, head: FittedHead) -> None:
-    """Makes a fitted head the net's own."""
+    """Copies a fitted head into a net."""
     net.head(task).weight.copy_(head.weight)
     net.head(task).bias.copy_(head.bias)

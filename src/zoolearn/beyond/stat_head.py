@@ -1,13 +1,13 @@
-"""A linear head from the statistics of stored features: nothing is trained, and what it says of unseen rows is exact.
+"""A linear head from statistics of stored features: a discriminant whose hyper-parameters are chosen by exact leave-one-out.
 
-It is a discriminant: every class is a bell around its mean, all of one shape, and the shape is the scatter of rows within
-classes, shrunk towards a ball. How far to shrink, and how sure to be, is chosen by what each row is told by a head that
-was made without it. Leaving a row out moves one mean and takes one direction off the scatter, which has a closed form
-(Sherman and Morrison, 1950). The mean of few rows is far from its class by chance: that much is taken off its distances.
+Classes are Gaussian with one shared covariance, shrunk towards the identity. Shrinkage and sharpness are chosen by the
+likelihood of each row under a head made without it; leaving a row out moves one mean and removes one direction from the
+covariance, which has a closed form (Sherman and Morrison, 1950). Distances from means of few rows are biased upwards;
+the bias is subtracted.
 
-Rows are features of unit length in steps of 2^-15. Products of such numbers add up in float64 without rounding, up to
-8 million rows, and all else is computed in an order that the values decide. So a head is a function of the set of its
-rows: in whichever order they came, classes too, and whatever else was there and is forgotten, it has the same bits.
+Rows are features of unit length in steps of 2^-15. Products of such numbers add up exactly in float64, up to 8 million
+rows, and everything else is computed in an order decided by the values. So a head is a function of the set of its rows:
+it has the same bits in whichever order they and their classes came, and whatever else was there and is forgotten.
 """
 
 from dataclasses import dataclass, replace
@@ -23,15 +23,15 @@ from zoolearn.errors import DataError
 
 UNIT = round(1 / STEP)  # the length of a row in steps
 MOST_ROWS = 2**23  # above, sums of products of steps would be rounded
-JUDGES = 5000  # rows at most that shrinkage and sharpness are chosen by
+JUDGES = 5000  # rows at most for leave-one-out
 SHRINKAGES = (0.03, 0.1, 0.3, 0.5, 0.7, 0.9, 0.97, 0.99, 0.999)
-SHARPNESS = 11.5  # where no class has two rows that differ, so that nothing can be left out to find it
+SHARPNESS = 11.5  # the default, if no class has two different rows
 STRANGE = 0.05  # share of unseen rows that are farther from every class than an input may be
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What a distance is: the same for all directions, and so much more along some axes."""
+    """A squared distance: isotropic, plus terms along some axes."""
 
     everywhere: float
     axes: Tensor
@@ -44,9 +44,9 @@ class Metric:
 
 @dataclass(frozen=True)
 class StatHead:
-    """Weights and biases of a head, and what it would have said of the rows that judge it, had it not seen them.
+    """Weights and biases of a head, and the leave-one-out log-likelihoods of rows.
 
-    `shrinkage` and `sharpness` are their choice; where no class has two rows, none judges.
+    `shrinkage` and `sharpness` are chosen by them; there are none if no class has two rows.
     """
 
     weight: Tensor
@@ -62,15 +62,15 @@ class StatHead:
         return float(self.unseen.mean()) if len(self.unseen) else nan
 
     def logits(self, rows: Tensor) -> Tensor:
-        """The head's answer to rows of steps."""
+        """The logits of rows of steps."""
         return features(rows) @ self.weight.T + self.bias
 
     def densities(self, rows: Tensor) -> Tensor:
-        """How likely rows of steps are in each class: the logarithm, but for a constant."""
+        """The log-density of rows of steps in each class, up to a constant."""
         return self.logits(rows) - self.sharpness / 2 * self.metric.squares(features(rows))[:, None]
 
     def strange(self, rows: Tensor) -> Tensor:
-        """Which rows of steps are farther from every class than nearly all unseen rows are."""
+        """Which rows of steps are farther from every class than nearly all left-out rows."""
         return self.densities(rows).max(dim=1).values < -self.sharpness / 2 * self.far
 
 
@@ -80,7 +80,7 @@ def features(rows: Tensor) -> Tensor:
 
 
 def stat_head(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
-    """The head of these rows (of unit length, in steps) that is most likely to be right about rows like these.
+    """The head of these rows (of unit length, in steps) with the highest leave-one-out likelihood.
 
     >>> rows = torch.tensor([[32767, 0], [32000, 7052], [0, 32767], [7052, 32000]], dtype=torch.int16)
     >>> head = stat_head(rows, torch.tensor([0, 0, 1, 1]), classes=2)
@@ -107,7 +107,7 @@ def _check(rows: Tensor, labels: Tensor, classes: int) -> None:
 
 
 def _order_by_value(rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Rows by class and value, classes by the values of their rows; and the place of every class in that order."""
+    """Rows sorted by class and value, classes by the values of their rows; and the position of every class."""
     values = [row.tobytes() for row in rows.numpy()]
     members: list[list[int]] = [[] for _ in range(classes)]
     for row, label in enumerate(labels.tolist()):
@@ -119,7 +119,7 @@ def _order_by_value(rows: Tensor, labels: Tensor, classes: int) -> tuple[Tensor,
 
 
 def _fit(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
-    """The head of rows in their order: the shrinkage under which rows left out are likeliest."""
+    """The head of sorted rows, with the shrinkage of the highest leave-one-out likelihood."""
     steps, counts = rows.double(), torch.bincount(labels).double()
     sums = F.one_hot(labels, classes).double().T @ steps  # exact, as all sums of steps and of their products
     means = sums / counts[:, None] / UNIT
@@ -138,17 +138,17 @@ def _fit(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
 
 
 def _axes_of_few(within: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums of squares along the axes of scatter, and the axes, where rows are fewer than features."""
+    """The sums of squares along the principal axes, and the axes, with fewer rows than features."""
     squares, turned = torch.linalg.eigh(within @ within.T)
     kept = squares > squares[-1] * 1e-12
     return squares[kept], within.T @ (turned[:, kept] / squares[kept].sqrt())
 
 
 def _by_means(means: Tensor) -> StatHead:
-    """The head where rows do not scatter within classes: the nearest mean, at a sharpness that suits most features.
+    """The head if rows do not scatter within classes: the nearest mean, at a default sharpness.
 
-    A single row may lie near the centre of all by chance, and would then be near to everything: all are taken to be as far
-    from it as they are on average. Measured at one row a class: half a point to a point more.
+    A single row may by chance lie near the centre of all, and would then be near to everything: all are assumed to
+    be equally far from it. Measured at one row a class: half a point to a point more.
     """
     none = torch.empty(0, dtype=means.dtype)
     metric = Metric(1.0, torch.empty(means.shape[1], 0, dtype=means.dtype), none)
@@ -159,7 +159,7 @@ def _by_means(means: Tensor) -> StatHead:
 
 
 class _LeftOut:
-    """Judges heads by rows that are left out one by one; what all shrinkages have in common is computed once."""
+    """Scores heads by leave-one-out; what all shrinkages have in common is computed once."""
 
     def __init__(
         self, x: Tensor, labels: Tensor, means: Tensor, counts: Tensor, axes: Tensor, variances: Tensor, freedom: float
@@ -172,7 +172,7 @@ class _LeftOut:
         self.xx, self.xm, self.mm = x.square().sum(dim=1), x @ means.T, means @ means.T
 
     def judge(self, shrinkage: float) -> StatHead:
-        """The head of one shrinkage, as sure as makes rows left out likeliest."""
+        """The head of one shrinkage, at the sharpness of the highest leave-one-out likelihood."""
         ball = shrinkage * self.mean_variance
         metric = Metric(1 / ball, self.axes, 1 / ((1 - shrinkage) * self.variances + ball) - 1 / ball)
         weighted = self.means_turned * metric.along

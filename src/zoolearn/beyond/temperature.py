@@ -1,7 +1,4 @@
-"""How sharp evidence should be made to be believed: the one factor that makes likelihoods of known rows highest.
-
-`calibration` is temperature scaling (Guo et al., 2017) of probabilities that are given already.
-"""
+"""Temperature scaling (Guo et al., 2017): of scores, and of probabilities."""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +6,16 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-PRIOR_ROWS = 10  # rows beside those given, which answers are taken to be right about as often as they say
+PRIOR_ROWS = 10  # the weight of the prior at temperature 1, in rows
 LEAST, MOST = 0.1, 10.0  # temperatures
 TINY = torch.finfo(torch.float32).tiny
 
 
 def fit_inverse_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]) -> float:
-    """The factor by which evidence gives the owners of rows the highest likelihood: the inverse of a temperature.
+    """The inverse temperature at which scores give the true columns of rows the highest likelihood.
 
-    Blocks of rows may differ in what can own them. One row more than there are, which anything is as likely to own, keeps
-    few rows that are all right from being certain.
+    Blocks of rows may have different columns. One more row, equally likely in every column, keeps a few rows that
+    are all right from being certain.
 
     >>> round(fit_inverse_temperature([torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])], [torch.tensor([0, 1, 1])]), 1)
     0.5
@@ -38,10 +35,10 @@ def fit_inverse_temperature(evidence: Sequence[Tensor], owners: Sequence[Tensor]
 
 
 def fit_temperature(probabilities: Tensor, labels: Tensor) -> float:
-    """The temperature at which answers give the labels of known rows the highest likelihood, pulled towards 1.
+    """The temperature at which probabilities give labels the highest likelihood, regularised towards 1.
 
-    It is raised where answers would then be surer, on average, than they are right. Few rows tell little: they count
-    beside `PRIOR_ROWS` more, whose labels are spread as the answers say, which want 1.
+    It is raised if answers would be overconfident on average. The labels count beside those of `PRIOR_ROWS` more
+    rows, distributed as the answers say, which favour 1.
 
     >>> sure = torch.tensor([[0.99, 0.01]] * 100)
     >>> fit_temperature(sure, torch.arange(100) % 10 // 9) > 1.5, fit_temperature(sure[:2], torch.tensor([0, 0])) > 0.8
@@ -67,7 +64,7 @@ def fit_temperature(probabilities: Tensor, labels: Tensor) -> float:
 
 
 def apply_temperature(probabilities: Tensor, temperature: float) -> Tensor:
-    """Answers at a temperature: above 1 less sure, below 1 surer; none changes its most probable class.
+    """Probabilities at a temperature: above 1 less confident; the most probable class stays.
 
     >>> apply_temperature(torch.tensor([[0.8, 0.2]]), 2.0).round(decimals=3).tolist()
     [[0.6669999957084656, 0.3330000042915344]]

@@ -25,17 +25,16 @@ from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Work
 from zoolearn.training.predict import compute_features, probabilities
 
-LEAST = -60.0  # logarithm of a vote's weight: sums of such votes are far from the smallest number there is
+LEAST = -60.0  # logarithm of a vote's weight, against underflow of sums
 
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """How a zoo grows a member out of its last one. Each field is one idea; all False and 0 is a bare warm start.
+    """Grows a member from the last one. Each field is one idea; all False and 0 is a bare warm start.
 
-    A vote counts exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are judged by the same rows,
-    the `held_out` ones, which no net is ever trained on, new or not; only heads are fitted to them, and judged by
-    leave-one-out. Of few rows the mean is uncertain, and of many members the luckiest would win: `caution` standard errors
-    are taken off.
+    A vote weighs exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are scored on the same
+    `held_out` rows, which no net is trained on; only heads are fitted to them, and scored by leave-one-out.
+    `caution` standard errors are subtracted: with few rows and many members, the luckiest would win.
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=1, grow=WarmStart())
@@ -64,7 +63,7 @@ class WarmStart:
         check_settings(WarmStart, vars(self))
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Work[Member]:
-        """The member of an episode that trains on these tasks."""
+        """The member of an episode on these tasks."""
         seen = [self._seen(zoo, task) for task in tasks]
         names = {task.name for task in tasks}
         others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
@@ -83,7 +82,7 @@ class WarmStart:
         return Member(net.freeze(), votes, loss, zoo.episode)
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
-        """Sets the weights that a net begins with: those of the last member, or what the first task's inputs suggest."""
+        """Sets the initial weights of a net: those of the last member, or whitening filters for the first one."""
         last = next((member.net for member in reversed(zoo.members) if member.trained), None)
         if last is not None:
             net.backbone.load_state_dict(last.backbone.state_dict())
@@ -93,7 +92,7 @@ class WarmStart:
             whiten(net, task.train.x, net.seed)
 
     def held_out_mask(self, zoo: ModelZoo, task: Task) -> Tensor | None:
-        """Which rows of a task are never trained on; None if none are, as where nothing is kept to judge later members by."""
+        """Which rows of a task are never trained on; None if none are, as without replay."""
         if not self.held_out or not zoo.replay:
             return None
         held = is_held_out(task.train, self.held_out, derive(zoo.seed, "held out"))
@@ -104,7 +103,7 @@ class WarmStart:
         return task if held is None else replace(task, train=_rows(task, ~held))
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
-        """The vote on a task that the net was trained on; a head of one that it saw in full is refitted, or of one that grew."""
+        """The vote on a task that the net was trained on; its head is refitted if the task was seen in full or grew."""
         share = zoo.share_at_hand(task)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self.fitted_vote(zoo, net, task)
@@ -138,16 +137,16 @@ class WarmStart:
 
 
 def _per_guess(zoo: ModelZoo, task: Task) -> float:
-    """Among more classes a guess is less likely: what brings a likelihood to the scale of those that the task began with."""
+    """A factor that makes likelihoods comparable with those among the classes that the task began with."""
     first = zoo.arrived[task.name].first_classes if task.name in zoo.arrived else len(task.classes)
     return 1.0 if first == len(task.classes) else float(np.log(first) / np.log(len(task.classes)))
 
 
 @torch.no_grad()
 def _inherit_head(net: Net, last: Net, task: str) -> None:
-    """Begins with what training can move of a head; what was fitted to layers inside is fitted again or stays zero.
+    """Copies the trainable part of a head; columns of inner layers are fitted later.
 
-    Classes that have come since begin untrained.
+    New classes stay untrained.
     """
     head, before = net.head(task), last.head(task)
     head.weight[: before.out_features, : net.features] = before.weight[:, : net.features]
@@ -159,15 +158,15 @@ def _rows(task: Task, mask: Tensor) -> Examples:
 
 
 def label_logs(answers: Tensor, labels: Tensor) -> Tensor:
-    """The logarithm of the probability of each row's label."""
+    """The log-probability of each row's label."""
     return answers.gather(1, labels[:, None])[:, 0].double().clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
 def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
     """Which rows are held out: about this share, decided for each row by its content alone.
 
-    So the same rows are held out of whatever part of the data is kept, in any order, and of two equal rows both or none.
-    A class of which nothing would be left to train on gives none.
+    So the same rows are held out of any part of the data, in any order, and equal rows on one side. None of a class
+    if nothing would be left to train on.
 
     >>> rows = Examples(torch.arange(200.0)[:, None], torch.arange(200) % 2)
     >>> held = is_held_out(rows, 0.25, seed=0)
@@ -189,7 +188,7 @@ def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
 
 
 def open_cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
-    """Mean over rows of the negative log-likelihood of each row's label among the classes of all heads of the net.
+    """The mean cross-entropy over the classes of all heads of the net.
 
     With `smoothing`, this share of a label is spread evenly over all of them.
     """
@@ -204,12 +203,12 @@ def open_cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor
 
 
 def refit_head(zoo: ModelZoo, member: Member, task: Task) -> Member:
-    """A member that sees as another does, with one head, fitted to all rows of a task that are at hand."""
+    """A member with the features of another and one head, fitted to all available rows of a task."""
     net = zoo.new_net([task], member.net.seed)
     if member.net.blocks:
         net.read_layers()
     net.backbone.load_state_dict(member.net.backbone.state_dict())
-    if net.standardize:  # its features are those of inputs on this scale
+    if net.standardize:  # its features are of inputs on this scale
         scale = member.net.columns[member.net.head_index[task.name]]
         net.columns[0].load_state_dict(scale.state_dict())
     grow = zoo.grow if isinstance(zoo.grow, WarmStart) else WarmStart(vote_sharpness=0.0, held_out=0.0)

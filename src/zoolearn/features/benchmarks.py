@@ -1,4 +1,4 @@
-"""A benchmark of pictures seen through an extractor: the same tasks and rows, with features as inputs."""
+"""A benchmark with pre-trained features in place of pictures."""
 
 from dataclasses import replace
 from functools import lru_cache
@@ -23,17 +23,17 @@ def _opened(path: Path, changed: int) -> Extractor:
 
 
 def extractor_id(extractor: Extractor) -> str:
-    """What a run's record calls an extractor: the beginning of its checksum."""
+    """The name of an extractor in records: the beginning of its checksum."""
     return extractor.sha256[:16]
 
 
 def on_features(
     benchmark: Benchmark, extractor: Extractor, data: Path | str | None = None, *, steps: bool = False
 ) -> Benchmark:
-    """The benchmark with features in place of pictures; computed once for each picture, and kept below the data root.
+    """The benchmark with features in place of pictures; computed once for each picture, and cached below the data root.
 
-    Pictures are not varied in training any more. A net's `backbone` is `identity` (a linear head on the features) or `mlp`.
-    With `steps`, rows are as they are kept, in 16 bits: heads from statistics (`grow=by_statistics`) take those.
+    There is no augmentation then. The `backbone` is `identity` (a linear head on the features) or `mlp`. With
+    `steps`, rows are int16 as they are stored: heads from statistics (`grow=by_statistics`) take those.
     """
     cache = FeatureCache(extractor, data)
     tasks = tuple(_on_features(task, cache, steps=steps) for task in benchmark)

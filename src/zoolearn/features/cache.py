@@ -1,8 +1,8 @@
-"""Features that were computed once, by the extractor and by each picture: no picture is passed through a net twice.
+"""A cache of features by extractor and picture: no picture is passed through a net twice.
 
-A folder for each extractor, as these versions of its libraries compute it, holds files of rows: digests of pictures, and
-what is stored of each (`embed_inputs`). They are only ever added, each whole and with a checksum; one that is damaged is thrown
-away and computed again.
+A folder for each extractor and versions of its libraries holds files of rows: digests of pictures, and their stored
+form (`embed_inputs`). Files are only added, each whole and with a checksum; damaged ones are deleted and computed
+again.
 """
 
 from hashlib import blake2b
@@ -28,9 +28,9 @@ Rows = dict[bytes, NDArray[np.int16]]
 
 
 class FeatureCache:
-    """The features of pictures of any size, by one extractor, kept below the data root.
+    """The features of pictures of any size, by one extractor, cached below the data root.
 
-    Pictures are enlarged or reduced to the extractor's side first, as `resize` says.
+    Pictures are first resized to the extractor's size.
     """
 
     def __init__(self, extractor: Extractor, data: Path | str | None = None) -> None:
@@ -46,7 +46,7 @@ class FeatureCache:
             self.known |= self._read(path)
 
     def rows(self, pictures: Tensor, title: str = "features") -> NDArray[np.int16]:
-        """What is stored of each picture; those that are not known yet are computed, and kept."""
+        """The stored form of each picture; unknown ones are computed and cached."""
         digests = [blake2b(picture.numpy().tobytes(), digest_size=DIGEST).digest() for picture in pictures]
         missing = [row for row, digest in enumerate(digests) if digest not in self.known]
         made: Rows = {}
@@ -60,7 +60,7 @@ class FeatureCache:
         return np.stack([self.known[digest] for digest in digests])
 
     def examples(self, examples: Examples, title: str = "features", *, steps: bool = False) -> Examples:
-        """Examples with features in place of their pictures: stored rows (`steps`), or scaled to one on average in each feature."""
+        """Examples with features in place of pictures: stored rows (`steps`), or scaled to a mean square of one."""
         if len(examples.shape) != 3 or examples.x.dtype != torch.uint8:
             raise DataError(f"{examples!r} are no pictures in uint8; an extractor takes those")
         rows = torch.from_numpy(self.rows(examples.x, title))

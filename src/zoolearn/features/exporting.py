@@ -1,4 +1,4 @@
-"""From a torch module to an extractor's file: the scaling of pixels goes inside, and what was written is compared."""
+"""Writes a torch module as an extractor's file, with the pixel scaling inside, and compares the result."""
 
 import logging
 import warnings

@@ -1,4 +1,4 @@
-"""An extractor: a frozen net or function that turns pictures, or texts, into vectors, and how these are stored."""
+"""An extractor: a frozen net or function that turns pictures or texts into vectors, and how these are stored."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -25,10 +25,10 @@ NEAR = 32  # steps that the probe may differ by: other processors round otherwis
 
 @dataclass(frozen=True, eq=False)
 class Extractor:
-    """What turns inputs into vectors, and what it is known by.
+    """Turns inputs into vectors; identified by its checksum and its features of a probe.
 
-    `size` is the side of the pictures that it takes, in pixels; None if it takes texts. A file is opened one picture at a
-    time: the bits of a picture's features never depend on its neighbours, and onnxruntime is as fast alone.
+    `size` is the side of its pictures in pixels; None if it takes texts. A file runs one picture at a time: the
+    bits of a picture's features never depend on its neighbours, and onnxruntime is as fast.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Extractor:
 
     @classmethod
     def of_file(cls, path: Path | str) -> "Extractor":
-        """A file that somebody names, checked and tried."""
+        """From a file, checked and tried."""
         return cls.of_bytes(read_file(Path(path)), Path(path).name)
 
     @classmethod
     def of_bytes(cls, content: bytes, name: str = "", record: Mapping[str, Any] | None = None) -> "Extractor":
-        """The bytes of an ONNX file: without a `record` they are checked and tried, with one they must be what it tells."""
+        """From the bytes of an ONNX file: checked and tried, or compared with a `record`."""
         digest = sha256(content).hexdigest()
         if record is not None:
             if digest != record["sha256"]:
@@ -65,10 +65,10 @@ class Extractor:
     def of_function(
         cls, function: Function, name: str = "", size: int | None = None, record: Mapping[str, Any] | None = None
     ) -> "Extractor":
-        """A function from a batch to one vector each: of pictures (any, 3, size, size) in uint8, or of texts.
+        """From a function of a batch to one vector each: of pictures (any, 3, size, size) in uint8, or of texts.
 
-        It is known by its name and by what it makes of the probe: whoever opens what it made gives it again. It is called
-        with up to 256 inputs; whether their number changes the last bits of what it gives is up to it.
+        It is identified by its name and its features of the probe, and must be given again to open what it
+        made. It is called with up to 256 inputs; whether their number changes the last bits is up to it.
 
         >>> def lengths(texts):
         ...     return [[len(text), text.count(" ") + 1.0] for text in texts]
@@ -92,7 +92,7 @@ class Extractor:
         return np.concatenate([np.empty((0, self.num_features), np.float32), *blocks])
 
     def record(self) -> dict[str, Any]:
-        """What is written down of it once, to be compared at every opening."""
+        """Its record, compared whenever it is opened."""
         return {
             "name": self.name,
             "sha256": self.sha256,
@@ -106,7 +106,7 @@ class Extractor:
         }
 
     def check(self, record: Mapping[str, Any]) -> None:
-        """Refuses an extractor that is not the recorded one, or that gives other features here than it did there."""
+        """Raises if it is not the recorded extractor, or gives other features here than there."""
         for word in ("name", "size", "num_features"):
             if getattr(self, word) != record[word]:
                 raise StoreError(
@@ -123,7 +123,7 @@ class Extractor:
 
     @property
     def versions(self) -> dict[str, str]:
-        """The libraries that its features depend on, as far as they are installed."""
+        """The installed libraries that its features depend on."""
         return _versions()
 
     def _probe(self) -> Any:
@@ -153,7 +153,7 @@ class Extractor:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file that may be an extractor; one that is too large for that is not read."""
+    """The bytes of a file that may be an extractor; too large ones are not read."""
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES + 1)  # one more than `check_graph` lets pass
@@ -162,10 +162,10 @@ def read_file(path: Path) -> bytes:
 
 
 def embed_inputs(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:
-    """What is stored of inputs, (count, num_features): features at length 1, in steps of 2**-15.
+    """The stored form of inputs, (count, num_features): features of unit length, in steps of 2**-15.
 
-    Of a picture, the features of both views, it and its mirror image, are added first. A feature of exactly 1, all others
-    being 0, would be 2**15, one more than 16 bits hold; it is stored as 32767.
+    The features of a picture and of its mirror image are added first. A feature of exactly 1 would be 2**15, one
+    more than 16 bits hold; it is stored as 32767.
     """
     found = extractor.extract(inputs).astype(np.float64)
     if extractor.size is not None:
@@ -181,7 +181,7 @@ def embed_inputs(extractor: Extractor, inputs: Any) -> NDArray[np.int16]:
 
 
 def _vectors(found: Any, count: int, name: str) -> NDArray[np.float32]:
-    """What a function gave, as it must be: one vector for each input."""
+    """The output of a function, checked: one vector for each input."""
     try:
         vectors = np.asarray(found, np.float32)
     except (ValueError, TypeError, RuntimeError) as error:
@@ -202,7 +202,7 @@ def _digest(name: str, function: Function) -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Of the libraries that features depend on, as far as they are installed."""
+    """The installed libraries that features depend on."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = {}

@@ -1,8 +1,8 @@
-"""What the bytes of an ONNX file say, judged before anything runs them.
+"""Checks the bytes of an ONNX file before anything runs it.
 
-Nothing but the bytes is read: no path in them is followed. The nodes are judged, not the operator sets that a file
-imports, since exporters import sets that they do not use. Every size inside must follow from the number of pictures
-alone: then a trial shows what memory and time a file takes for any pictures.
+Only the bytes are read: no path in them is followed. Nodes are checked, not the imported operator sets, since exporters
+import sets that they do not use. Every size inside must follow from the number of pictures alone: then a trial shows
+the memory and time of any pictures.
 """
 
 from collections.abc import Iterator
@@ -37,19 +37,19 @@ SIZED_BY = {
     "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "Unsqueeze": (1,),
     **{name: (1,) for name in OPERATORS if name.startswith("Reduce")},
 }  # the inputs of an operator that decide how large its outputs are  # fmt: skip
-SIZES = ("Shape", "Size")  # what they give depends on the number of pictures, not on the pictures
+SIZES = ("Shape", "Size")  # their outputs depend on the number of pictures, not on the pictures
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What goes in and what comes out, as a file declares it."""
+    """The declared inputs and outputs of a file."""
 
     size: int
     num_features: int
 
 
 def check_graph(content: bytes) -> Signature:
-    """Refuses a file that is not a plain net from pictures to vectors; the error says what is wrong and what is wanted."""
+    """Raises if a file is not a plain net from pictures to vectors; the error says what is wrong and what is needed."""
     if len(content) > MOST_BYTES:
         raise DataError(f"the extractor has more than {MOST_BYTES:,} bytes, which are allowed; take a smaller net")
     model = _read(content)
@@ -121,7 +121,7 @@ def _tensors(model: Any) -> Iterator[Any]:
 
 
 def _check_sizes(graph: Any, pictures: str) -> None:
-    """Refuses sizes that are computed from pixels: no trial could tell how large they get."""
+    """Raises if sizes are computed from pixels: no trial could bound them."""
     by_pixels, known = {pictures}, {"", pictures, *(tensor.name for tensor in graph.initializer)}
     for node in graph.node:
         unknown = [name for name in node.input if name not in known]

@@ -1,4 +1,4 @@
-"""An extractor by the word that people write: the path of an ONNX file, or the name of one that a library brings."""
+"""Extractors by name: the path of an ONNX file, or the name of a library's extractor."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +20,14 @@ def is_name(word: str) -> bool:
 
 
 def load_function(word: str) -> Callable[[Any], Any]:
-    """The function of a library, loaded; it takes texts."""
+    """The function of a library's extractor; it takes texts."""
     if word not in LIBRARIES:
         raise SettingsError(unknown_name("extractor", word, LIBRARIES) + "; a file is given by its path")
     return LIBRARIES[word]()
 
 
 def load_extractor(word: str) -> Extractor:
-    """The extractor that a word names, checked and tried."""
+    """The named extractor, checked and tried."""
     return Extractor.of_function(load_function(word), word) if is_name(word) else Extractor.of_file(Path(word))
 
 

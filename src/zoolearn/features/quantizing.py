@@ -1,4 +1,4 @@
-"""An extractor in 8-bit whole numbers: about twice as fast, a quarter of the size, and features that are a little coarser."""
+"""Quantises an extractor to 8 bits: about twice as fast, a quarter of the size, with slightly coarser features."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,10 +15,10 @@ FEWEST = 16  # pictures that show what ranges there are
 
 
 def quantize(content: bytes, pictures: Pictures) -> bytes:
-    """An extractor's file with weights and activations in 8 bits; their ranges are those that `pictures` lead to.
+    """An extractor's file with weights and activations in 8 bits, in the ranges that `pictures` lead to.
 
-    Give 64 or so, of the kind that will be asked about and of the extractor's size. What was lost is for the caller to
-    measure: the file is another extractor, whose features must not be mixed with those of the first.
+    Give about 64 of the kind that will be predicted, at the extractor's size. The loss of accuracy is for the
+    caller to measure: the file is another extractor, whose features must not be mixed with those of the first.
     """
     if len(pictures) < FEWEST:
         raise DataError(f"{len(pictures)} pictures to quantise an extractor by; give {FEWEST} or more")

@@ -1,4 +1,4 @@
-"""An ONNX file in onnxruntime: one thread, the CPU, nothing written and nothing said."""
+"""An ONNX file in onnxruntime: one thread, on the CPU, without logging."""
 
 from collections.abc import Callable
 from typing import Any

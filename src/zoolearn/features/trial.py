@@ -1,6 +1,6 @@
-"""A net that is met for the first time runs in a process of its own, with limits of memory and time (`trial_process`).
+"""Runs a new net in a process of its own, with limits of memory and time (`trial_process`).
 
-It must give finite numbers, the same ones twice, and the same for a picture alone as among others.
+Its outputs must be finite, deterministic, and the same for a picture alone as among others.
 """
 
 import json
@@ -24,7 +24,7 @@ Run = Callable[[Pictures], NDArray[np.float32]]
 
 
 def check_by_trial(content: bytes, size: int, num_features: int, memory: int = MEMORY, seconds: int = SECONDS) -> None:
-    """Runs a file's net once where it can do no harm; refuses what does not behave as a function of each picture."""
+    """Runs a file's net in a limited process; raises if it does not behave as a function of each picture."""
     limits = (size, num_features, memory + COPIES * len(content), seconds)
     command = [sys.executable, "-P", "-m", "zoolearn.features.trial_process", *map(str, limits)]
     try:
@@ -46,7 +46,7 @@ def check_by_trial(content: bytes, size: int, num_features: int, memory: int = M
 
 
 def what_is_wrong(run: Run, size: int, num_features: int) -> str:
-    """What a net does that no extractor may; nothing if it is one."""
+    """What is wrong with a net's outputs; empty if nothing."""
     pictures = trial_pictures(size)
     together = run(pictures)
     if together.shape != (len(pictures), num_features):

@@ -1,4 +1,4 @@
-"""The process that `trial` starts: it reads a file's bytes, runs its net, and prints one line of JSON with what is wrong."""
+"""The process started by `trial`: reads a file's bytes, runs its net, and prints one line of JSON."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from zoolearn.features.trial import what_is_wrong
 
 
 def main(arguments: list[str]) -> None:
-    """Tries the net whose bytes come by the standard input."""
+    """Tries the net whose bytes come from standard input."""
     content = sys.stdin.buffer.read()
     size, num_features, memory, seconds = map(int, arguments)
     limit(memory, seconds)
@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
 
 
 def limit(memory: int, seconds: int) -> None:
-    """Sets the limits of this process, where the system has them."""
+    """Sets the limits of this process, where the system supports them."""
     try:
         import resource
     except ImportError:

@@ -138,7 +138,7 @@ class Frcl(SingleNet):
     backbone without batch-norm gives the features; the authors' (`mlp-frcl`) are linear in the last hidden layer, and
     with an activation after it more is forgotten; (6) the recipe's dropout acts on new rows, never at the points; (7) a
     new head starts with standard deviations of `first_scale` (theirs 1), since with few data it is else easier to make
-    all features small than to learn, and long gradients are clip_gradients to `max_grad_norm` (theirs are not), since
+    all features small than to learn, and long gradients are clipped to `max_grad_norm` (theirs are not), since
     kernels of nearly singular features give some.
 
     Every task has its own function, so there is no head that tasks could share.

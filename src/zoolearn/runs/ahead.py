@@ -1,8 +1,8 @@
-"""Tasks trained ahead: worker processes do trainings that need their own task alone, before the run gets to them.
+"""Trains tasks ahead: worker processes do trainings that depend on their own task alone, before the run gets to them.
 
-A worker leaves a finished training in the checkpoint folder, under its seed, and the learner takes it up there as if it
-had been cut off at its very end. So a run with workers goes the same way as one without and ends bit-equal to it,
-episodes are committed in order, and what was trained ahead outlives Ctrl-C.
+A worker leaves a finished training in the checkpoint folder, under its seed, and the learner resumes it there at its
+very end. So a run with workers is bit-equal to one without, episodes are committed in order, and trainings done ahead
+survive Ctrl-C.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def train_ahead(
 ) -> Iterator["PretrainedTasks"]:
     """Workers that train the tasks which the learner has not met yet, inside `with`."""
     checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
-    blank_copy = replace(learner)  # the settings without the knowledge: that is all a training needs
+    blank_copy = replace(learner)  # the settings without the state, which trainings do not need
     blank_copy.checkpoints = learner.checkpoints = checkpoints
     blank_copy.listener = learner.listener
     jobs = {}
@@ -44,7 +44,7 @@ def train_ahead(
 
 
 class PretrainedTasks:
-    """What the workers have trained so far."""
+    """The trainings of the workers."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class PretrainedTasks:
         self.ended: dict[Job, Done | Failed] = {}
 
     def wait(self, episode: int) -> Work[float]:
-        """Waits until an episode's trainings are done, and yields the progress of all; gives the seconds they took."""
+        """Waits for an episode's trainings, yielding the progress of all; returns the seconds they took."""
         jobs = [self.jobs[seed] for seed in self.learner.independent_trainings(episode)]
         while not all(job in self.ended for job in jobs):
             event = next(self.events)
@@ -75,13 +75,13 @@ class PretrainedTasks:
         return seconds
 
     def discard(self, episode: int) -> None:
-        """Removes the trainings of an episode that is safe elsewhere."""
+        """Removes the checkpoints of a committed episode."""
         for seed in self.learner.independent_trainings(episode):
             self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
 def train(learner: Learner, task: Task, seed: int, name: str) -> Work[float]:
-    """One training in a worker; its result is the checkpoint, what it returns the seconds it took."""
+    """One training in a worker: its result is the checkpoint; returns the seconds it took."""
     started = perf_counter()
     for step in learner.train_independently(task, seed):
         yield replace(step, what=name)

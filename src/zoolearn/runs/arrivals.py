@@ -1,4 +1,4 @@
-"""What a run says of tasks that come in parts."""
+"""What a run records of tasks that arrive in parts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from zoolearn.methods.learner import Learner, accuracy
 
 
 def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float | None, ...]:
-    """The accuracy of a task that grew on the test rows of each of its arrivals: old classes and new ones apart."""
+    """The accuracy of a task that grew on the test rows of each of its arrivals."""
     counts = [len(part.test) for part in met if part.name == task.name]
     if len(counts) < 2:
         return ()
@@ -21,14 +21,14 @@ def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float
 
 
 def names_of(benchmark: Benchmark) -> dict[str, Json]:
-    """The tasks, and where they come in parts, the task of every arrival."""
+    """The tasks and, if they arrive in parts, the task of every arrival."""
     arrivals = [task.name for task in benchmark]
     tasks = [*dict.fromkeys(arrivals)]
     return {"tasks": tasks} if arrivals == tasks else {"tasks": tasks, "arrivals": arrivals}
 
 
 def train_samples(benchmark: Benchmark) -> list[int]:
-    """Of each task, all its parts together."""
+    """The training samples of each task, all its parts together."""
     counts = Counter[str]()
     for task in benchmark:
         counts[task.name] += len(task.train)

@@ -1,8 +1,8 @@
-"""Digests of code that is not ours: of a class or function, and of what it uses of the code that people wrote beside it.
+"""Digests of the caller's code: of a class or function, and of what it uses of the code beside it.
 
 A method is changed by a helper or a constant of its file as well as by its own lines. So the names that it mentions are
-followed through the top-level statements of its module and of others, though not into installed libraries. Text alone is
-read: a value may be another in the next process, where the code is still the same.
+followed through the top-level statements of its module and of others, though not into installed libraries. Only source
+text is read: values may differ between processes while the code is the same.
 """
 
 import ast
@@ -24,7 +24,7 @@ EVERYTHING = "*"
 
 
 class Statement(NamedTuple):
-    """What gives a name its meaning: the text of a statement, or the module, and maybe the name in it, that it imports."""
+    """What binds a name: the text of a statement, or the module, and maybe the name in it, that it imports."""
 
     text: str = ""
     module: str = ""

@@ -1,4 +1,4 @@
-"""What some work takes: rows, counted where they pass through nets, and what an answer costs."""
+"""Costs: rows counted as they pass through nets, and the cost of an answer."""
 
 from collections import Counter
 from time import perf_counter
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:
-    """Does some work step by step; gives what it returns and the rows that it took, without those of others between."""
+    """Runs a generator, counting the rows that pass through nets in it; returns its result and the counts."""
     total = Counter[str]()
     while True:
         before = passed.rows.copy()
@@ -26,7 +26,7 @@ def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:
 
 
 def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
-    """What an answer for one sample takes, averaged over the tasks: milliseconds, in batches of `rows`, and passes through nets."""
+    """The cost of an answer for one sample, averaged over tasks: milliseconds in batches of `rows`, and passes."""
     started, before, asked = perf_counter(), passed.rows.copy(), 0
     for task in benchmark:
         learner.predict_proba(task.test.x[:rows], task.name)

@@ -1,4 +1,4 @@
-"""Plain data, on its way to a file and from one: as the type that it should be, with an error that names the entry."""
+"""Checked decoding and encoding of plain data, with errors that name the entry."""
 
 import math
 import re
@@ -15,7 +15,7 @@ Kind = TypeVar("Kind")
 
 
 def decode(content: Json, kind: type[Kind], where: str, what: str) -> Kind:
-    """What was read as this kind of thing, each entry of its type; an error names where it was read, the entry and its value.
+    """Decodes plain data as a type; an error names where it was read, the entry and its value.
 
     >>> decode([1, "2"], list[int], "numbers.json", "a list of numbers")
     Traceback (most recent call last):
@@ -34,7 +34,7 @@ def decode(content: Json, kind: type[Kind], where: str, what: str) -> Kind:
 
 
 def plain(value: Json, name: str) -> Json:
-    """The value as JSON gives it back (tuples as lists, numbers as Python's), or an error that names what JSON cannot hold.
+    """The value as JSON gives it back (tuples as lists, numbers as Python's); an error names what JSON cannot hold.
 
     >>> plain({"classes": (1, 2)}, "settings")
     {'classes': [1, 2]}

@@ -1,7 +1,7 @@
-"""What a run ran on, and what of that decides its bits.
+"""The environment of a run, and which parts of it decide the bits of its results.
 
-"Bit for bit" holds on one kind of processor, with the same libraries, settings of their kernels and number of threads: all
-of these choose the order in which sums are formed. They are recorded; a run that is continued under others says so.
+Results are bit-equal on one kind of processor, with the same libraries, settings of their kernels and number of
+threads: these decide the order of summation. They are recorded; a run resumed under others says so.
 """
 
 import os
@@ -24,7 +24,7 @@ SWITCHES = (
 
 
 def environment() -> dict[str, Json]:
-    """What a run runs on: versions, the commit of the source if it is a checkout, processor, graphics card, threads."""
+    """Versions, the commit of the source if it is a checkout, processor, GPU and threads."""
     return {
         "zoolearn": _version("zoolearn"),
         "commit": _own_commit(),
@@ -41,7 +41,7 @@ def environment() -> dict[str, Json]:
 
 
 def _kernels() -> dict[str, Json]:
-    """Which of their kernels torch's libraries may choose."""
+    """Settings that decide which kernels torch's libraries choose."""
     return {
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "onednn": bool(torch.backends.mkldnn.enabled),
@@ -52,7 +52,7 @@ def _kernels() -> dict[str, Json]:
 
 
 def differences(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
-    """What of an environment decides the bits and is not as it was, in words; silent where a record has no such entry.
+    """Changes between two environments that decide the bits, in words; entries missing in one are ignored.
 
     >>> differences({"threads": 1, "torch": "2.13.0"}, {"threads": 2, "torch": "2.13.0"})
     ['threads was 1, now 2']
@@ -84,7 +84,7 @@ def _own_commit() -> str | None:
 
 def _commit(source: Path) -> str | None:
     """The commit checked out in this folder itself, with `-dirty` if files differ from it."""
-    if not (source / ".git").exists():  # an installed copy inside somebody else's checkout has no commit of ours
+    if not (source / ".git").exists():  # an installed copy inside another checkout has no commit of its own
         return None
     words = ("status", "--porcelain=v2", "--branch", "--untracked-files=no")
     command = ["git", "--no-optional-locks", *words]  # a lock would stay behind if we are killed

@@ -1,4 +1,4 @@
-"""Runs carried out from their descriptions: one, here or as a job; or many, those that are finished already found and reused."""
+"""Executes runs from their descriptions: one, here or as a job; or many, reusing those that are finished."""
 
 import json
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -24,12 +24,12 @@ from zoolearn.training.fit import Progress
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run is carried out, and where it is kept; nothing of it changes what comes out.
+    """How and where a run is executed; nothing of it changes the results.
 
-    `episodes` ends the run after that many tasks; a plan for more of them continues it. A run that does not `keep` its
-    nets leaves nothing but a results.json: right for one of hundreds that take a minute each. `command` is the command
-    line that asked for it, by default the one that does this run alone. With `anyway`, a run goes on with changed code. `log`
-    says what is written down within trainings.
+    `episodes` ends the run after that many tasks; a plan for more of them continues it. A run that does not `keep`
+    its nets leaves only a results.json: for one of hundreds of short runs. `command` is the command line to record,
+    by default that of this run alone. With `anyway`, a run is resumed with changed code. `log` says what is logged
+    within trainings.
     """
 
     out: Path | None = None
@@ -49,7 +49,7 @@ class Plan:
 
 
 def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress | Results, None, Results]:
-    """The run itself: reports as `progress` does, and returns the results; those of a finished run are only read."""
+    """Executes a run, yielding what `progress` yields; returns the results, which are only read if it is finished."""
     if plan.out is not None:
         check_unseen(plan.out.parent)
         if (before := load_finished(spec, plan.out, plan.data)) is not None:
@@ -74,7 +74,7 @@ def execute(spec: RunSpec, plan: Plan, whole: Benchmark) -> Generator[Progress |
 
 
 def load_finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Results | None:
-    """The results in a folder, if they are of this very run, and complete."""
+    """The results in a folder, if they are of this run and complete."""
     if not (folder / Results.FILE).exists():
         return None
     results = Results.load(folder)
@@ -82,14 +82,14 @@ def load_finished(spec: RunSpec, folder: Path, data: Path | None = None) -> Resu
 
 
 def _is(spec: RunSpec, results: Results, data: Path | None) -> bool:
-    """Whether results are of this run, made with the code that there is now."""
+    """Whether results are of this run, made with the present code."""
     if results.spec.identity != spec.identity or results.code != spec.source:
         return False
     return "benchmark" not in spec.own or results.data == fingerprint_of_data(spec.tasks(data))
 
 
 def job(title: str, spec: RunSpec, plan: Plan) -> Job:
-    """A run as a job; all runs on a benchmark that is made alike share its data."""
+    """A run as a job; all runs on the same benchmark share its data."""
     shared = Shared(
         _whole, (spec.benchmark, spec.own.get("benchmark"), plan.data, json.dumps(spec.making, sort_keys=True))
     )
@@ -102,7 +102,7 @@ def _whole(benchmark: str, own: Own | None, data: Path | None, making: str) -> B
 
 
 def find_finished(folders: Iterable[Path]) -> dict[str, Results]:
-    """The finished runs below some folders, by their identities; each once."""
+    """The finished runs below some folders, by identity."""
     found: dict[str, Results] = {}
     for folder in folders:
         for _, results in iter_runs(folder):
@@ -114,10 +114,10 @@ def find_finished(folders: Iterable[Path]) -> dict[str, Results]:
 def execute_all(
     specs: Mapping[str, RunSpec], folder: Path, plan: Plan, place: Place = ALL_CORES, reuse: Iterable[Path] = ()
 ) -> Generator[Event, None, None]:
-    """Runs by their titles, each in a folder of that name: the events of all.
+    """Executes runs by title, each in a folder of that name; yields the events of all.
 
-    First the ends of those that are finished already, here or below `reuse`. On a cluster, where machines may be lost,
-    every epoch is saved; here, runs share out workers that are left over.
+    Finished runs, here or below `reuse`, come first. On a cluster, where machines may be lost, every epoch is
+    saved; here, runs share spare workers.
     """
     known = find_finished(path for path in reuse if path.exists()).values()
     there = {results.spec.identity: results for results in known}
@@ -144,7 +144,7 @@ def execute_all(
 
 
 def check_failures(failures: Sequence[Failed], count: int) -> None:
-    """Names every job that failed, with its error."""
+    """Raises an error that names every failed job."""
     if failures:
         named: dict[str, list[str]] = {}
         for failed in failures:

@@ -1,4 +1,4 @@
-"""The heartbeat of a run: how its training goes, in a small file that `zoo watch` reads and nothing else depends on."""
+"""The heartbeat of a run: its progress in a small file that `zoo watch` reads and nothing else depends on."""
 
 import os
 from contextlib import suppress
@@ -21,7 +21,7 @@ class Heartbeat:
         self.last = -SECONDS
 
     def write(self, progress: Progress) -> None:
-        """Writes how far a training is, if the file is a second old."""
+        """Writes the progress of a training, if the file is a second old."""
         if self.file is None or monotonic() - self.last < SECONDS:
             return
         self.last = monotonic()
@@ -31,7 +31,7 @@ class Heartbeat:
             os.replace(part, self.file)
 
     def stop(self) -> None:
-        """Removes the file: nothing is under way any more."""
+        """Removes the file."""
         if self.file is not None:
             for file in (self.file, self.file.with_name(f"{FILE}.part")):
                 with suppress(OSError):
@@ -39,7 +39,7 @@ class Heartbeat:
 
 
 def read_heartbeat(folder: Path) -> Progress | None:
-    """The last progress written in a run's folder, if there is one that can be read.
+    """The last progress written in a run's folder, if it can be read.
 
     >>> read_heartbeat(Path("nowhere"))
     """

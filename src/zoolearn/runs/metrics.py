@@ -84,7 +84,7 @@ def backward_transfer(matrix: Matrix, arrivals: Arrivals = None) -> float | None
 
 
 def check(matrix: Matrix, arrivals: Arrivals = None) -> None:
-    """Refuses what is not a triangle of fractions, naming the row.
+    """Raises if a matrix is not a triangle of fractions, naming the row.
 
     >>> check([[0.5], [0.5]])
     Traceback (most recent call last):
@@ -101,12 +101,12 @@ def check(matrix: Matrix, arrivals: Arrivals = None) -> None:
 
 
 def _places(matrix: Matrix, arrivals: Arrivals) -> Sequence[int]:
-    """The number of the task that each episode brought."""
+    """The number of the task of each episode."""
     return range(len(matrix)) if arrivals is None else arrivals[: len(matrix)]
 
 
 def _since_learned(matrix: Matrix, arrivals: Arrivals) -> list[Row]:
-    """The accuracies of each task from its last arrival on; those of the last episode's task are of one row and left out."""
+    """The accuracies of each task from its last arrival on, without the last episode's task."""
     last = {task: episode for episode, task in enumerate(_places(matrix, arrivals))}
     earlier = sorted(task for task, episode in last.items() if episode < len(matrix) - 1)
     return [[row[task] for row in matrix[last[task] :]] for task in earlier]
@@ -140,6 +140,6 @@ def _mean(values: Row) -> float | None:
 
 
 def _present(values: Row) -> list[float]:
-    """The values, or none of them where one is missing."""
+    """The values; empty if one is missing."""
     present = [value for value in values if value is not None]
     return present if len(present) == len(values) else []

@@ -1,7 +1,7 @@
-"""One's own code by its place: `mymethods.py:Lwf` of a file, `package.module:Name` of a module that can be imported.
+"""The caller's own code by place: `mymethods.py:Lwf` of a file, `package.module:Name` of an importable module.
 
-It is loaded only where the caller names it, on the command line or in Python. What a run's files say is never loaded: they
-hold names and digests of the source, no places. A worker process finds the code again by the folder and the module.
+It is loaded only if the caller names it, on the command line or in Python. Code named in a run's files is never loaded:
+they hold names and digests of the source, no places. A worker process finds the code by folder and module.
 """
 
 import json
@@ -27,7 +27,7 @@ from zoolearn.runs.source import OURS
 
 
 def is_place(word: str) -> bool:
-    """Whether a word is a place of code rather than a name of ours.
+    """Whether a word is a place of code rather than a built-in name.
 
     >>> is_place("mymethods.py:Lwf"), is_place("package.module:Name"), is_place("model-zoo")
     (True, True, False)
@@ -36,7 +36,7 @@ def is_place(word: str) -> bool:
 
 
 def split_names(words: str) -> list[str]:
-    """Names and places with commas between them; a comma in the path of a file that is there parts nothing.
+    """Names and places separated by commas; a comma in the path of an existing file does not separate.
 
     >>> split_names("er, mine.py:Lwf")
     ['er', 'mine.py:Lwf']
@@ -57,7 +57,7 @@ def _is_file(place: str) -> bool:
 
 @dataclass(frozen=True)
 class Own:
-    """A class or function of one's own: the word that names it, and how any process finds it."""
+    """A class or function of the caller: the word that names it, and how any process finds it."""
 
     word: str
     folder: Path  # that its module is imported from
@@ -66,7 +66,7 @@ class Own:
 
     @classmethod
     def at(cls, word: str) -> "Own":
-        """What a word names, from the folder that we are in."""
+        """From a word, relative to the current folder."""
         where, _, name = word.rpartition(":")
         if not where or not name.isidentifier():
             raise SettingsError(f"{word!r} names no code; write FILE.py:NAME or package.module:NAME")
@@ -80,7 +80,7 @@ class Own:
         return f"{self.module}.{self.name}"
 
     def load(self) -> Any:
-        """The thing itself; refused if it is not there, has another name than its own, or a source that cannot be read."""
+        """The object itself; raises if it is missing, has another name, or its source cannot be read."""
         module = self._module()
         if not hasattr(module, self.name):
             known = [name for name in vars(module) if not name.startswith("_")]
@@ -115,12 +115,12 @@ class Own:
         return thing
 
     def benchmark(self, data: Path | None = None, making: Mapping[str, Json] | None = None) -> Benchmark:
-        """The benchmark that the thing makes, a function; the data root and options are given to it if it takes them."""
+        """The benchmark that the function makes; it is passed the data root and options if it takes them."""
         return _benchmark(self, data, json.dumps(making or {}, sort_keys=True))
 
     @property
     def takes(self) -> dict[str, Parameter]:
-        """What the function takes by name, its annotations read; those for a type checker alone say nothing."""
+        """The function's named parameters, with their annotations resolved if possible."""
         make = self.function()
         try:
             hints = get_type_hints(make)
@@ -134,7 +134,7 @@ class Own:
 
     @property
     def benchmark_source(self) -> dict[str, str]:
-        """A digest of the function, as the benchmark that it makes records it."""
+        """A digest of the function, as its benchmark records it."""
         return {f"benchmark {self.name}": digest(self.load())}
 
     def _module(self) -> ModuleType:
@@ -191,13 +191,13 @@ def _benchmark(own: Own, data: Path | None, making: str) -> Benchmark:
 
 
 def _is_tuple(parameter: Parameter) -> bool:
-    """Whether a list, which is what a record has, is a tuple to the function."""
+    """Whether a parameter is a tuple, which records hold as a list."""
     return isinstance(parameter.default, tuple) or get_origin(parameter.annotation) is tuple
 
 
 @contextmanager
 def _no_bytecode() -> Iterator[None]:
-    """Nothing is left beside people's files; and code that is changed twice a second is never taken for what it was."""
+    """Writes no bytecode beside the caller's files, and so never loads an outdated one."""
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield

@@ -48,13 +48,13 @@ def load_records(file: Path) -> dict[str, dict[str, Json]]:
 
 
 def iter_runs(path: Path) -> Iterator[tuple[Path, Results]]:
-    """Every run at or below a path with where it lies: its folder, or the file of records and its name there."""
+    """Every run at or below a path, with its folder, or its file of records and its name there."""
     for place, content in iter_contents(path):
         yield place, Results.from_json(content, str(place))
 
 
 def iter_contents(path: Path) -> Iterator[tuple[Path, dict[str, Json]]]:
-    """Every run at or below a path as it was recorded, in folders first."""
+    """The record of every run at or below a path, folders first."""
     for file in find_files(path, Results.FILE):
         yield file.parent, load_json(file)
     for file in find_files(path, f"*{ENDING}"):

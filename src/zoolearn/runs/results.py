@@ -1,4 +1,4 @@
-"""What a run leaves behind: accuracies, times, settings, costs and what each episode drew, in one JSON file."""
+"""The results of a run: accuracies, times, settings, costs and draws, in one JSON file."""
 
 import json
 import math
@@ -25,7 +25,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Costs(msgspec.Struct):
-    """What a learner costs to keep and to ask."""
+    """What a learner costs to store and to predict with."""
 
     stored_samples: Count
     num_parameters: Count
@@ -35,7 +35,7 @@ class Costs(msgspec.Struct):
 
 
 class Untold(msgspec.Struct, frozen=True):
-    """Test accuracy of each task where the task is not told: of all classes by one softmax, and by inferring the task first."""
+    """Test accuracy of each task if the task is not given: by one softmax over all classes, and by inferring the task first."""
 
     accuracy: dict[str, Share]
     inferred: dict[str, Share] | None  # of a zoo that stores rows of every task
@@ -43,7 +43,7 @@ class Untold(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct):
-    """What `results.json` holds."""
+    """The content of `results.json`."""
 
     format: int
     method: str
@@ -52,7 +52,7 @@ class File(msgspec.Struct):
     settings: dict[str, Json]
     accuracy: list[list[float | None]]
     episodes: list[Episode]
-    summary: Costs  # and the measures of the matrix, which it tells itself
+    summary: Costs  # and the measures of the matrix, which can be computed
     environment: dict[str, Json]
     finished: bool
     arrivals: list[str] = []
@@ -72,9 +72,9 @@ class File(msgspec.Struct):
 class Results:
     """A run so far: settings, and for each episode a row of the accuracy matrix and a record.
 
-    `tasks` names all tasks of the benchmark, those not yet met included; row k of `accuracy` answers for tasks 0 to k. Where
-    tasks come in parts, `arrivals` names the task of every episode, and row k answers for the tasks met by then.
-    The functions of `metrics` take it as it is. Costs that an older record does not tell are None.
+    `tasks` names all tasks of the benchmark; row k of `accuracy` has tasks 0 to k. If tasks arrive in parts,
+    `arrivals` names the task of every episode, and row k has the tasks met by then. The functions of `metrics` take
+    the matrix as it is. Costs missing in older records are None.
 
     >>> episode = Episode(tasks=("0-1",), loss=0.25, seconds={"train": 1.5, "evaluate": 0.5})
     >>> results = Results(method="isolated", benchmark="split-mnist", tasks=["0-1", "2-3"], settings={"seed": 0})
@@ -100,14 +100,14 @@ class Results:
     ms_per_sample: float | None = None
     stored_bytes: int | None = None  # of the samples that are kept
     passes: float | None = None  # through nets, for one answer
-    train_samples: list[int] = field(default_factory=list)  # of each task; records that are older have none
+    train_samples: list[int] = field(default_factory=list)  # of each task; missing in older records
     sittings: list[dict[str, Json]] = field(default_factory=list)  # when it was begun or continued, and on what
-    command: str = ""  # the command line that began it; nothing if it was begun in Python
-    data: str = ""  # a digest; nothing in older records
-    source: dict[str, str] = field(default_factory=dict)  # digests of code that is not ours, by name, as it was begun
-    parameters: int | None = None  # of a new net whose backbone is not ours
-    diverged: str = ""  # how its latest training did, if it did
-    failed: str = ""  # by which other error it ended, if it did
+    command: str = ""  # the command line that began it; empty if it was begun in Python
+    data: str = ""  # a digest; empty in older records
+    source: dict[str, str] = field(default_factory=dict)  # digests of the caller's code by name, at the beginning
+    parameters: int | None = None  # of a new net with the caller's backbone
+    diverged: str = ""  # the error, if a training diverged
+    failed: str = ""  # any other error that ended it
     # of a finished run, where its tasks have classes of their own, and where near-duplicates of training rows are known
     untold: Untold | None = None
     unique: dict[str, float] | None = None  # each task's test accuracy without such rows
@@ -123,22 +123,22 @@ class Results:
 
     @property
     def stream(self) -> str:
-        """The benchmark, and whether it was met through pre-trained features: what tables are grouped by."""
+        """The benchmark, and whether pre-trained features were used: tables are grouped by it."""
         return self.spec.stream
 
     @property
     def identity(self) -> str:
-        """Equal for runs that are the same: with one, the other says nothing new. Data of which a part is missing is other data."""
+        """Equal for equal runs, one of which is redundant; includes the data, so incomplete data is other data."""
         return json.dumps([self.spec.identity, self.train_samples, self.made_with])
 
     @property
     def made_with(self) -> list[Json]:
-        """What a run depends on beside its description: the data, code that is not ours, and the size of its nets."""
+        """What a run depends on beside its description: the data, the caller's code, and the size of its nets."""
         return [self.data, self.code, self.parameters]
 
     @property
     def code(self) -> dict[str, str]:
-        """Digests of code that is not ours; a run that went on with changed code is of neither the old nor the new."""
+        """Digests of the caller's code; a run resumed with changed code has digests of its own."""
         changed = {
             f"after episode {each['episodes']}": "; ".join(each["code"]) for each in self.sittings if each.get("code")
         }
@@ -146,7 +146,7 @@ class Results:
 
     @property
     def made_by(self) -> str:
-        """The command that made it, or a comment that says that none did."""
+        """The command that made it, or a comment if it was made in Python."""
         return self.command or f"# made in Python: {self.method} on {self.benchmark}"
 
     @property
@@ -156,7 +156,7 @@ class Results:
 
     @property
     def places(self) -> list[int] | None:
-        """The number of the task of every episode, as the measures take it; None where each brings a new one."""
+        """The task number of every episode, as `metrics` take it; None if each brings a new one."""
         return [self.tasks.index(name) for name in self.arrivals] if self.arrivals else None
 
     @property
@@ -165,7 +165,7 @@ class Results:
 
     @property
     def learned(self) -> list[float | None]:
-        """The accuracy of each task met right after it was learned, or after the last part of it that has come."""
+        """The accuracy of each task right after it was learned, or after its last part."""
         latest = dict(zip(self.meetings, self.accuracy, strict=False))
         return [latest[name][place] for place, name in enumerate(self.met)]
 
@@ -175,7 +175,7 @@ class Results:
 
     @property
     def changes(self) -> list[str]:
-        """What decided the bits and was changed when the run was continued; nothing for most runs."""
+        """Changes when the run was resumed that decide the bits; usually none."""
         pairs = zip(self.sittings, self.sittings[1:], strict=False)
         return [
             f"after episode {after['episodes']} {change}"
@@ -190,16 +190,16 @@ class Results:
 
     @property
     def rows_trained(self) -> int | None:
-        """Rows that nets in training were shown, over all episodes."""
+        """Rows passed through nets in training, over all episodes."""
         return _sum(episode.rows_trained for episode in self.episodes)
 
     @property
     def rows_asked(self) -> int | None:
-        """Rows that nets were asked about while learning, over all episodes; tests do not count."""
+        """Rows passed through nets in evaluation mode while learning, over all episodes, without tests."""
         return _sum(episode.rows_asked for episode in self.episodes)
 
     def summary(self) -> dict[str, float | None]:
-        """The paper's measures of the matrix so far, and what the learner costs to train, to keep and to ask."""
+        """The paper's measures of the matrix so far, and the costs of training, storage and prediction."""
         return {
             "average_accuracy": average_accuracy(self.accuracy, self.places),
             "forgetting": forgetting(self.accuracy, self.places),
@@ -228,7 +228,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path | str) -> "Results":
-        """Reads what `save` wrote, from the folder or the file; a file that is anything else is an error that says how."""
+        """Reads what `save` wrote, from the folder or the file."""
         file = _results_file(Path(path))
         if not file.is_file():
             raise StoreError(f"{file} is missing; give the folder of a run, or its {cls.FILE}")
@@ -236,7 +236,7 @@ class Results:
 
     @classmethod
     def from_json(cls, content: Mapping[str, Json], where: str) -> "Results":
-        """What a record says, as `save` wrote it; an error names where it was read."""
+        """Results from a record written by `save`; an error names where it was read."""
         _check_other_format(where, content, cls.FORMAT)
         what = "the record of a run"
         file = decode(content, File, where, what)

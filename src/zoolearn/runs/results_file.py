@@ -1,10 +1,9 @@
-"""`results.json` of a run under way: up to date at a bounded price.
+"""Writes `results.json` of a running run, at a bounded cost.
 
-The file holds the whole accuracy matrix, so that one file tells everything; writing it costs more with every episode,
-while an episode itself does not. It is therefore written after each of the first episodes, later as often as takes at
-most one percent of the time, and always when the run ends or is stopped, by an error or Ctrl-C included. What every
-episode brought is kept in its own record (`episodes/`), before that: a run that is killed loses nothing, and the same
-command brings the file up to date.
+The file holds the whole accuracy matrix, so writing it costs more with every episode. It is written after each of the
+first episodes, later as often as takes at most one percent of the time, and whenever the run ends or is stopped, also
+by an error or Ctrl-C. Every episode is kept in its own record (`episodes/`) before that: a killed run loses nothing,
+and the same command updates the file.
 """
 
 from dataclasses import replace
@@ -29,7 +28,7 @@ class ResultsFile:
         self.cost, self.written = 0.0, perf_counter()
 
     def update(self) -> None:
-        """Notes that the latest episode has its record, and writes the file if that is cheap enough."""
+        """Notes that the latest episode is recorded, and writes the file if that is cheap enough."""
         self.count = len(self.results.accuracy)
         self.costs, self.untold, self.unique = self.results.costs, self.results.untold, self.results.unique
         waited = perf_counter() - self.written
@@ -37,7 +36,7 @@ class ResultsFile:
             self._write(self.results)
 
     def complete(self) -> None:
-        """Writes the episodes that have a record but are not in the file yet."""
+        """Writes recorded episodes that are not in the file yet."""
         if self.rows < self.count:
             rows, records = self.results.accuracy[: self.count], self.results.episodes[: self.count]
             costs = msgspec.structs.asdict(self.costs)

@@ -1,4 +1,4 @@
-"""Showing a benchmark to a learner, episode by episode, and writing down what came of it."""
+"""Shows a benchmark to a learner, episode by episode, and records the results."""
 
 import logging
 from collections.abc import Generator, Iterator, Mapping
@@ -52,10 +52,11 @@ def run(
     workers: int = 1,
     exact: bool = False,
 ) -> Results:
-    """Shows the whole benchmark to a learner; with `out`, everything is kept there and a second call carries on.
+    """Shows the whole benchmark to a learner; with `out`, everything is kept there and a second call resumes it.
 
-    With more `workers`, nets that need only their own task (Isolated's) are trained side by side; nothing else differs.
-    A run that is continued with other threads, libraries or on another processor says so, or with `exact` refuses.
+    With more `workers`, nets that depend on their own task alone (Isolated's) are trained in parallel; nothing else
+    differs. A run resumed with other threads, libraries or on another processor logs a warning or, with `exact`,
+    raises.
 
     >>> from zoolearn import Isolated, Recipe, benchmark, mlp
     >>> results = run(Isolated(backbone=mlp, recipe=Recipe(epochs=2)), benchmark("split-digits")[:2])
@@ -74,7 +75,7 @@ def episodes(
     workers: int = 1,
     exact: bool = False,
 ) -> Iterator[Results]:
-    """`run`, one episode at a time: gives the (same, growing) results after each."""
+    """`run` as a generator: the (same, growing) results after each episode."""
     for event in progress(learner, benchmark, out, checkpoint_every, workers, exact):
         if isinstance(event, Results):
             yield event
@@ -91,10 +92,10 @@ def progress(
     anyway: bool = False,
     log: Log | None = None,
 ) -> Generator[Progress | Results, None, None]:
-    """`episodes`, with word of how each training goes in between.
+    """`episodes`, with the progress of each training in between.
 
-    `command` is the command line to record. With `anyway`, a run goes on though code that is not ours was changed since.
-    `log` says what is written down within trainings.
+    `command` is the command line to record. With `anyway`, a run is resumed though the caller's code has changed.
+    `log` says what is logged within trainings.
     """
     if not isinstance(learner, Learner):
         raise SettingsError(f"{learner!r} is no learner; give one, such as ModelZoo()")
@@ -152,7 +153,7 @@ def _episodes(
     if folder is not None:
         _check_functions_have_names(header["settings"])
         code = folder.begin(header, anyway=anyway)
-        results.source = folder.header()["source"]  # what it was begun with; its sittings tell what was changed
+        results.source = folder.header()["source"]  # of the beginning; sittings record changes
         results.sittings = folder.sittings()
         if results.sittings:
             results.environment = results.sittings[0]["environment"]
@@ -176,7 +177,7 @@ def _episodes(
                 else:
                     results.failed = f"{type(error).__name__}: {error}"
                 if folder is not None:
-                    with suppress(StoreError):  # what it ended by says more
+                    with suppress(StoreError):  # the first error says more
                         results.save(folder.path)
                 raise
             changed = _changed(results, accuracy)
@@ -198,7 +199,7 @@ def _train_ahead(
 ) -> "Iterator[PretrainedTasks | None]":
     if workers < 1:
         raise SettingsError(f"workers is {workers}; give 1 or more")
-    in_parts = any(task.part for task in benchmark)  # which need what came before them
+    in_parts = any(task.part for task in benchmark)  # parts depend on earlier ones
     if (
         workers == 1
         or in_parts
@@ -207,7 +208,7 @@ def _train_ahead(
     ):
         yield None
         return
-    from zoolearn.runs.ahead import train_ahead  # which brings the engine of jobs
+    from zoolearn.runs.ahead import train_ahead  # it imports the job engine
 
     with ExitStack() as stack:
         path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
@@ -240,13 +241,13 @@ def _one_episode(
 
 
 def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
-    """What is not as the row before says: all that an episode's record must hold, however many tasks there are."""
+    """The accuracies that differ from the row before: an episode's record holds only these."""
     known = dict(zip(results.tasks, results.accuracy[-1] if results.accuracy else [], strict=False))
     return {name: value for name, value in accuracy.items() if name not in known or known[name] != value}
 
 
 def _add_row(results: Results, episode: Episode, changed: dict[str, float]) -> None:
-    """A new row: what changed, and for the other tasks what the row before has."""
+    """Adds a row to the accuracy matrix: changed entries, the others from the row before."""
     before = results.accuracy[-1] if results.accuracy else []
     known = dict(zip(results.tasks, before, strict=False))
     met = len({*results.meetings[: len(results.accuracy) + 1]})
@@ -255,7 +256,7 @@ def _add_row(results: Results, episode: Episode, changed: dict[str, float]) -> N
 
 
 def _measure_costs(results: Results, learner: Learner, benchmark: Benchmark) -> None:
-    """What the learner costs now, and at the end how it fares without being told the task, and on rows that are no copies."""
+    """Records costs; at the end also class-incremental accuracy, and accuracy on rows without near-duplicates."""
     sample = benchmark[0].train.x[0]
     results.stored_samples = learner.stored_samples
     results.stored_bytes = learner.stored_samples * sample.numel() * sample.element_size()
@@ -285,7 +286,7 @@ def _resume(learner: Learner, benchmark: Benchmark, folder: RunFolder, results: 
 
 
 def _begin_sitting(results: Results, folder: RunFolder | None, command: str, code: list[str], *, exact: bool) -> None:
-    """Notes on what the run goes on from here, and says what of it will change the bits; `code` is what was changed of it."""
+    """Records the environment in which the run goes on, and warns of changes that decide the bits."""
     results.command = results.sittings[0]["command"] if results.sittings else command
     if results.finished:
         if code and folder is not None:
@@ -313,14 +314,14 @@ def _begin_sitting(results: Results, folder: RunFolder | None, command: str, cod
 
 
 def _check_functions_have_names(settings: Mapping[str, Json]) -> None:
-    """A run that is kept is continued by the names of its functions, so each needs one that tells it from others."""
+    """Raises if a function has no name to resume a run by."""
     for setting, name in flatten(settings).items():
         if name in ("<lambda>", "partial"):
             raise SettingsError(f"{setting} is a {name.strip('<>')}, which has no name of its own; write it with `def`")
 
 
 def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
-    """What makes a run this run: compared when it is continued."""
+    """The description of a run, compared when it is resumed."""
     return {
         "method": registered_name(type(learner), METHODS),
         "benchmark": benchmark.name,
@@ -333,13 +334,13 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
 
 
 def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str, float] | None:
-    """Test accuracy of each task without rows that have a near-duplicate to train on; None where they are not known."""
+    """Test accuracy of each task without rows that have a near-duplicate in training data; None if unknown."""
     if not benchmark.near_duplicates:
         return None
     found = {}
     for task in benchmark:
         unique = torch.ones(len(task.test), dtype=torch.bool)
         unique[list(benchmark.near_duplicates[task.name])] = False
-        answers = learner.answer(task.test.x, task.name)  # of all rows: those beside a row may matter
+        answers = learner.answer(task.test.x, task.name)  # of all rows: a batch may matter
         found[task.name] = accuracy(answers[unique], task.test.y[unique])
     return found

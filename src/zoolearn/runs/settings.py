@@ -1,7 +1,7 @@
-"""Settings under their own names, as flags and presets give them, and nested, as a learner records them.
+"""Flat settings, as flags and presets have them, and nested ones, as a learner's record has them.
 
-A record holds the recipe as an entry of its own, and a function that has settings as an entry with its name. No two
-settings of a learner of ours, its recipe and its functions share a name, so that flat settings say the same.
+A record nests the recipe, and a function with settings under its name. The settings of a learner, its recipe and its
+functions have different names, so flat settings are unambiguous.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from zoolearn.training.recipe import Recipe
 
 
 def flatten(settings: Mapping[str, Json]) -> dict[str, Json]:
-    """The settings of a record under their own names; one whose name is taken, below the name that it belongs to.
+    """Nested settings made flat; a name that is taken gets the name of its parent in front.
 
     >>> flatten({"recipe": {"epochs": 1}, "grow": {"name": "warm-start", "held_out": 0.2}})
     {'epochs': 1, 'grow': 'warm-start', 'held_out': 0.2}
@@ -36,7 +36,7 @@ def flatten(settings: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def nest(cls: type, flat: Mapping[str, Json]) -> dict[str, Json]:
-    """What `flatten` flattened; settings of a function that is not chosen are left out, or refused if they were changed."""
+    """The inverse of `flatten`; settings of functions that are not chosen are left out, or an error if not default."""
     nested: dict[str, Json] = {}
     recipe = {setting.name for setting in fields(Recipe)}
     functions = _functions(cls)
@@ -64,7 +64,7 @@ def _mapping(value: Json) -> Mapping[str, Json]:
 
 @cache
 def _functions(cls: type) -> dict[str, tuple[str, str, Json]]:
-    """The settings that functions have of their own: of which setting, of which of its choices, and the default."""
+    """The settings of functions: of which setting, of which of its choices, and the default."""
     return {
         own.name: (setting.name, name, own.default)
         for setting in fields(cls)
@@ -79,7 +79,7 @@ def _name_choice(value: Any, metadata: Mapping[str, Any]) -> Json:
 
 
 def recipe_defaults(cls: type) -> dict[str, Json]:
-    """The settings of the recipe that a method has by default."""
+    """The default recipe of a method, flat."""
     recipe = default_recipe(cls)
     return {setting.name: _name_choice(getattr(recipe, setting.name), setting.metadata) for setting in fields(Recipe)}
 
@@ -97,6 +97,6 @@ def _defaults(cls: type) -> dict[str, Json]:
 
 
 def defaults(cls: type, flat: Mapping[str, Json]) -> dict[str, Json]:
-    """The flat settings of a learner that are not given, with the functions chosen as they are."""
+    """The default settings of a learner, flat, given the chosen functions."""
     chosen = {own: default for own, (setting, name, default) in _functions(cls).items() if flat.get(setting) == name}
     return {**_defaults(cls), **chosen}

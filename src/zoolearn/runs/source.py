@@ -1,7 +1,7 @@
-"""What a run was made with beside its settings: data, and code that is not ours, by their digests.
+"""What a run depends on beside its settings: digests of the caller's code, and the size of the nets it makes.
 
-Names do not tell two functions called `net` apart, nor a method from what it was before it was changed. Two runs are the
-same, and are averaged over seeds, only if all of this is the same too.
+Names do not distinguish two functions called `net`, nor a method from an earlier version. Runs are equal, and averaged
+over seeds, only if all of this is equal too.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ OURS = "zoolearn."
 
 
 def source_of(learner: Learner) -> dict[str, str]:
-    """A digest of the source of the learner's class, its bases and the functions it was given, of all that are not ours."""
+    """Digests of the learner's class, its bases and its functions, as far as they are the caller's."""
     return {name: digest(thing) for name, thing in _foreign(learner)}
 
 
@@ -34,7 +34,7 @@ def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
 
 
 def parameters_of(learner: Learner, benchmark: Benchmark) -> int | None:
-    """How many parameters a new net has, where its backbone is not ours: one function may make nets of several widths."""
+    """The number of parameters of a new net, if the backbone is the caller's: one function may make several widths."""
     if str(getattr(learner.backbone, "__module__", "")).startswith(OURS):
         return None
     return learner.new_net(benchmark.tasks[:1], 0).num_parameters

@@ -1,4 +1,4 @@
-"""What a run is, as plain data: by it runs are made, named, found again, compared and repeated."""
+"""The description of a run as plain data: runs are made, named, found, compared and repeated by it."""
 
 import json
 import shlex
@@ -27,12 +27,11 @@ LONGEST_NAME = 200  # bytes that file systems take
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A method with its settings, on a benchmark cut by its options, with a seed.
+    """A method with its settings, on a benchmark with its options, with a seed.
 
-    `settings` are those of the learner and of its recipe, under their own names, as flags and presets have them; those
-    that are not given have the method's. `options` are what `benchmark` takes, and the checksum of an extractor if the
-    run is on its `features`. `own` says where code of the caller's is found, and `extractor` where
-    that file is; no record of a run does.
+    `settings` are those of the learner and of its recipe, flat, as flags and presets have them; the others are
+    default. `options` are what `benchmark` takes, and the checksum of an extractor if the run is on `features`.
+    `own` says where the caller's code is, and `extractor` where that file is; records of runs hold neither.
 
     >>> spec = RunSpec("model-zoo", "split-mnist", {"replay": 0.1, "epochs": 1}, {"first_tasks": 3}, seed=2)
     >>> spec.name
@@ -56,14 +55,14 @@ class RunSpec:
 
     @classmethod
     def of_record(cls, method: str, benchmark: str, settings: Mapping[str, Json]) -> Self:
-        """What the record of a run says that it is."""
+        """The description in the record of a run."""
         flat = flatten({name: value for name, value in settings.items() if name not in ("benchmark", "seed")})
-        if "recipe" in settings:  # records leave out what came later and was as usual, in whatever method
+        if "recipe" in settings:  # records leave out later settings at their defaults, whatever the method
             flat = {**recipe_defaults(Learner), **flat}
         return cls(method, benchmark, flat, settings.get("benchmark") or {}, settings.get("seed", 0))
 
     def check(self) -> Self:
-        """Refuses what cannot be run, before any work; settings of functions that are not chosen are left out."""
+        """Raises if it cannot be run, before any work; drops settings of functions that are not chosen."""
         if self.benchmark not in BENCHMARKS and "benchmark" not in self.own:
             raise SettingsError(unknown_name("benchmark", self.benchmark, BENCHMARKS))
         self.learner()
@@ -86,7 +85,7 @@ class RunSpec:
         return learner_from(self.kind, {**nest(self.kind, whole), "seed": self.seed}, names)
 
     def tasks(self, data: Path | None = None, whole: Benchmark | None = None) -> Benchmark:
-        """The tasks that the learner is shown: from the data root, or cut from the whole benchmark that is at hand."""
+        """The tasks that the learner is shown: from the data root, or cut from a loaded benchmark."""
         whole = whole or self.whole(data)
         cut = restrict(whole, **{name: value for name, value in self.options.items() if name in CUTS})
         return self._on_features(cut, data) if FEATURES in self.options else cut
@@ -94,7 +93,7 @@ class RunSpec:
     def _on_features(self, tasks: Benchmark, data: Path | None) -> Benchmark:
         if self.extractor is None:
             raise SettingsError(f"the run is on features of {self.options[FEATURES]}; name the file (--features FILE)")
-        steps = self.settings.get("grow") == "statistics"  # which are of rows as they are kept
+        steps = self.settings.get("grow") == "statistics"  # statistics are of rows as they are stored
         made = on_features(tasks, open_extractor(self.extractor), data, steps=steps)
         if made.options[FEATURES] != self.options[FEATURES]:
             raise SettingsError(
@@ -110,13 +109,13 @@ class RunSpec:
 
     @property
     def source(self) -> dict[str, str]:
-        """A digest of the source of all code that is not ours."""
+        """Digests of the caller's code."""
         made_by = self.own.get("benchmark")
         return {**source_of(self.learner()), **(made_by.benchmark_source if made_by else {})}
 
     @property
     def making(self) -> dict[str, Json]:
-        """The options that the benchmark itself is made with; the others cut it down."""
+        """The options that the benchmark is made with; the others restrict it."""
         return {name: value for name, value in self.options.items() if name not in CUTS and name != FEATURES}
 
     def record(self) -> dict[str, Json]:
@@ -133,18 +132,18 @@ class RunSpec:
     def identity(self) -> str:
         """Equal for descriptions of the same run."""
         whole = {**self._defaults(), **self.settings, "seed": self.seed}
-        if "method" in self.own:  # as its record, of which the class is not known, tells it
+        if "method" in self.own:  # as its record has it, where the class is not known
             whole = {**defaults(Learner, {}), **flatten(settings_of(self.learner())), "seed": self.seed}
         return json.dumps([self.method, self.benchmark, whole, self.options], sort_keys=True)
 
     @property
     def family(self) -> str:
-        """Equal for runs that differ in their seeds alone: those of the learner, of its samples and of the orders."""
+        """Equal for runs that differ in seeds only: of the learner, of its samples and of orders."""
         return replace(self, seed=0, options=self.shown_options).identity
 
     @property
     def shown_options(self) -> dict[str, Json]:
-        """The options without their seeds; an order that a seed decided is called shuffled."""
+        """The options without seeds; an order decided by a seed is "shuffled"."""
         shown: dict[str, Json] = {}
         for name, value in self.options.items():
             if name in ORDERS and not isinstance(value, int):
@@ -157,11 +156,11 @@ class RunSpec:
 
     @property
     def stream(self) -> str:
-        """The benchmark; on pre-trained features it is another one, never compared with learning from pixels alone."""
+        """The benchmark; on pre-trained features it counts as another one."""
         return f"{self.benchmark} on pre-trained features" if FEATURES in self.options else self.benchmark
 
     def _takes(self) -> Mapping[str, Parameter]:
-        """What the benchmark's own function takes."""
+        """The parameters of the benchmark's function."""
         if "benchmark" in self.own:
             return self.own["benchmark"].takes
         return signature(BENCHMARKS[self.benchmark]).parameters if self.benchmark in BENCHMARKS else {}
@@ -172,7 +171,7 @@ class RunSpec:
 
     @property
     def name(self) -> str:
-        """A name for its folder: what is not default, in words."""
+        """A folder name: what is not default, in words."""
         shown = {**self.changes, **self.options}
         words = [f"{name.replace('_', '')}{_word(value)}" for name, value in shown.items()]
         return short_name("-".join([self.method, self.benchmark, *words, f"s{self.seed}"]))
@@ -194,12 +193,12 @@ class RunSpec:
 
     @property
     def own_settings(self) -> dict[str, Json]:
-        """The settings that are functions of one's own, by the words that name them."""
+        """The settings that are the caller's functions, by the words that name them."""
         return {name: own.word for name, own in self.own.items() if name not in ("method", "benchmark")}
 
 
 def short_name(name: str, most: int = LONGEST_NAME) -> str:
-    """A file's name that file systems take: a long one is cut, and told from others by a digest of all of it.
+    """A valid file name: a long one is cut and gets a digest.
 
     >>> short_name("run-s0"), short_name("long" * 99, most=20)
     ('run-s0', 'longlonglon-e01511c2')
@@ -214,7 +213,7 @@ def _word(value: Json) -> str:
 
 
 def write_flags(settings: Mapping[str, Json]) -> list[str]:
-    """The words of a command line that set these."""
+    """The command-line words of these settings."""
     words: list[str] = []
     for name, value in settings.items():
         flag = name.replace("_", "-")

@@ -1,13 +1,13 @@
-"""What a learner came to in the end and what it took, as tables and figures that set several beside each other need it."""
+"""The accuracy and costs of a learner, as tables and figures that compare several need them."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Mean accuracy over the tasks with the interval of what that tells about further rows, and what it cost.
+    """Mean accuracy over the tasks with its 95 % interval, and costs.
 
-    `balanced` is the mean of the classes' accuracies, and over the tasks: a rare class counts as much as a frequent one.
+    `balanced` is the mean accuracy over classes and tasks: a rare class counts as much as a frequent one.
     """
 
     name: str
@@ -16,6 +16,6 @@ class Standing:
     high: float
     balanced: float
     seconds: float  # of training
-    rows_trained: int | None  # that nets in training were shown, counted as often as they were
+    rows_trained: int | None  # passed through nets in training, with repetitions
     megabytes: float  # of the nets that answer
-    rows_kept: int  # training rows that the next lesson needs
+    rows_kept: int  # training rows kept for later episodes

@@ -1,7 +1,7 @@
-"""What a learner has learned as plain data and tensors, and back: checked against the declared types, leaf by leaf.
+"""The state of a learner as plain data and tensors, and back: checked against the declared types, leaf by leaf.
 
-What can be saved is None, numbers, text, tensors, nets, and lists, tuples, dicts and dataclasses of them. An error names
-the path that differs; nothing that is read can run code.
+States are None, numbers, text, tensors, nets, and lists, tuples, dicts and dataclasses of them. An error names the path
+that differs; nothing that is read can execute code.
 """
 
 from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
@@ -20,21 +20,21 @@ from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import Net
 from zoolearn.training.checkpoints import Carried
 
-TENSOR = "tensor"  # what stands in the plain data where a tensor of the same path belongs
+TENSOR = "tensor"  # stands in plain data for the tensor with the same path
 
 Build = Callable[[Mapping[str, Json], int], Net]  # an untrained net from its spec and seed
 
 
 @dataclass(frozen=True)
 class State:
-    """What must be kept after an episode to go on: every saved field as plain data, and files (field/number) of tensors."""
+    """The state after an episode: every saved field as plain data, and files (field/number) of tensors."""
 
     info: Mapping[str, Json]
     files: Mapping[str, Mapping[str, Tensor]]
 
 
 def save(learner: Learner) -> State:
-    """What must be kept of the latest episode so that `restore` can take it up."""
+    """The state of the latest episode, for `restore`."""
     info, files = {}, {}
     for name in saved_types(type(learner)):
         value = getattr(learner, name)
@@ -46,9 +46,9 @@ def save(learner: Learner) -> State:
 
 
 def restore(learner: Learner, snapshots: Sequence[State], tasks: Sequence[Task] = ()) -> None:
-    """Lets a learner take up what was saved: all episodes' snapshots if it grows, else the last one's.
+    """Loads states into a learner: of all episodes if it grows, else of the last one.
 
-    `tasks` are those met, or none if the learner will only answer.
+    `tasks` are those met, or none if the learner will only predict.
     """
     types = saved_types(type(learner))
     for snapshot in snapshots:
@@ -67,14 +67,14 @@ def restore(learner: Learner, snapshots: Sequence[State], tasks: Sequence[Task] 
 
 
 class Changes(Carried):
-    """The saved fields that a training changes, in place too: carried through its checkpoints."""
+    """The saved fields that a training changes, also in place: saved in its checkpoints."""
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
         self.marks: dict[str, object] = {}
 
     def begin(self) -> None:
-        """Notes the fields as they are when a training begins."""
+        """Notes the fields when a training begins."""
         self.marks = self._fingerprints()
 
     def save(self, tensors: dict[str, Tensor]) -> Json:
@@ -86,7 +86,7 @@ class Changes(Carried):
         vars(self.learner).update(_iter_fields(self.learner, info, tensors))
 
     def _fingerprints(self) -> dict[str, object]:
-        """Of every saved field; entries of one that grows are not changed in place, so that their identity is enough."""
+        """Fingerprints of every saved field; entries of growing ones are never changed in place, so identity is enough."""
         found: dict[str, object] = {}
         for name in saved_types(type(self.learner)):
             value = getattr(self.learner, name)
@@ -106,7 +106,7 @@ def _iter_fields(learner: Learner, info: Mapping[str, Json], tensors: dict[str, 
 
 
 def _find_added(before: Any, now: Any) -> Any:
-    """What a list or a dict has now that it had not, or had otherwise; anything else as it is."""
+    """The new or replaced entries of a list or dict; other values as they are."""
     if isinstance(now, list):
         return now[len(before) :]
     if isinstance(now, dict):
@@ -118,7 +118,7 @@ def _find_added(before: Any, now: Any) -> Any:
 def saved_types(cls: type) -> dict[str, Any]:
     """The saved fields of a class of learners with their types.
 
-    Refused are fields that do not say what they are, types whose values could not be read again, and state of the class.
+    Raises on undeclared fields, types that cannot be decoded, and mutable class attributes.
     """
     _check_declared(cls)
     hints = get_type_hints(cls)
@@ -162,13 +162,13 @@ def _check_kind(kind: Any, path: str) -> None:
 
 @cache
 def _part_types(cls: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are saved with it: all that are not derived."""
+    """The fields of a dataclass that are saved: all that are not derived."""
     hints = get_type_hints(cls)
     return {part.name: hints[part.name] for part in fields(cls) if part.metadata.get("state") != "derived"}
 
 
 def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Json:
-    """A value as plain data; its tensors go to `tensors`, each under its path."""
+    """A value as plain data; its tensors go to `tensors`, by path."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, torch.dtype):
@@ -192,7 +192,7 @@ def encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Json:
 
 
 def decode(kind: Any, data: Json, path: str, tensors: dict[str, Tensor], build: Build) -> Any:
-    """What `encode` was given, of this type; the tensors that it takes are removed from `tensors`."""
+    """The inverse of `encode` for this type; used tensors are removed from `tensors`."""
     origin, inner = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         (some,) = (part for part in inner if part is not NoneType)
@@ -243,7 +243,7 @@ def _require(holds: bool, path: str, wanted: str, data: Json) -> None:
 
 
 def fingerprint(value: Any) -> object:
-    """Changes when a value does, in place too: tensors count their changes."""
+    """Changes when a value does, also in place, by the versions of tensors."""
     tensors: dict[str, Tensor] = {}
     plain = encode(value, "", tensors)
     return plain, [(path, part.shape, part.data_ptr(), part._version) for path, part in tensors.items()]

@@ -1,4 +1,4 @@
-"""What long work other than training reports as it goes."""
+"""Progress of long work other than training."""
 
 from dataclasses import dataclass
 

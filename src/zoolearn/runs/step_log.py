@@ -1,8 +1,7 @@
-"""What happens within a training, as JSON lines: loss and accuracy of batches, and test accuracies between epochs.
+"""A log within trainings, as JSON lines: loss and accuracy of batches, and test accuracies between epochs.
 
-Every line is whole when it is there, so that anything can follow the file while it grows. Nothing of a training changes by
-it, and what it asks of nets counts as no cost of the run. A run that was cut and continued does some steps again; they then have
-two lines, the same.
+Every line is written whole, so that a program can follow the file. The log changes nothing of a training, and its
+predictions are no cost of the run. A resumed run repeats some steps, whose lines are then there twice.
 """
 
 import json
@@ -26,7 +25,7 @@ from zoolearn.training.predict import piece_size
 
 @dataclass(frozen=True)
 class Log:
-    """What is written down within trainings: every `every` batches, every `evaluate_every` epochs, and whether for TensorBoard too."""
+    """What is logged: every `every` batches, every `evaluate_every` epochs, and whether for TensorBoard too."""
 
     every: int | None = None
     evaluate_every: int | None = None
@@ -51,10 +50,10 @@ class Log:
 
 @dataclass(frozen=True)
 class StepLog:
-    """A listener of trainings that adds a line to a file where one is due; processes may share the file.
+    """A listener of trainings that appends lines to a file; processes may share the file.
 
-    The accuracy of a batch is that of the net right after its step, in evaluation mode. Test accuracies are the net's own
-    (a zoo's member's, not the zoo's), on all tasks of the run that it has a head for.
+    The accuracy of a batch is that of the net right after its step, in evaluation mode. Test accuracies are the
+    net's own (a member's, not the zoo's), on all tasks of the run that it has a head for.
     """
 
     file: Path
@@ -62,7 +61,7 @@ class StepLog:
     tasks: Sequence[Task]
 
     def __call__(self, net: Net, tasks: Sequence[Task], batch: Batch, loss: Tensor, steps: int) -> None:
-        """A step of a training was taken."""
+        """Called after a step of a training."""
         done = batch.step + 1
         place = {"task": tasks[0].name, "step": done, "epoch": batch.epoch + 1}
         if self.log.every is not None and done % self.log.every == 0:
@@ -77,11 +76,11 @@ class StepLog:
                 self._write({**place, "test_accuracy": {task.name: _test_accuracy(net, task) for task in known}})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travels without the tasks: a worker trains nets that have a head for their own task alone."""
+        """Pickles without the tasks: a worker's nets have a head for their own task only."""
         return StepLog, (self.file, self.log, ())
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        """One call for a line, which the system adds whole at the end."""
+        """Writes a line in one call, which appends it whole."""
         file = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             os.write(file, (json.dumps(line) + "\n").encode())
@@ -91,7 +90,7 @@ class StepLog:
 
 @contextmanager
 def _untouched(net: Net) -> Iterator[None]:
-    """The net can be asked inside `with`; its mode, what is counted and torch's random state are then as before."""
+    """Allows predictions inside `with`; restores mode, counts and torch's random state."""
     rows, training = passed.rows.copy(), net.training
     net.eval()
     try:
@@ -119,7 +118,7 @@ def _test_accuracy(net: Net, task: Task) -> float:
 
 @contextmanager
 def tensorboard(folder: Path | None) -> Iterator[Callable[[], None]]:
-    """A function that hands the lines that are new since its last call to TensorBoard, in a run's `tensorboard/`."""
+    """A function that passes new lines to TensorBoard, in a run's `tensorboard/`."""
     if folder is None:
         yield lambda: None
         return

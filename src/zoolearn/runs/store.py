@@ -32,13 +32,13 @@ PASSING = (".lock", ".heartbeat", "sittings", "steps.jsonl", "tensorboard")  # t
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of an episode: what it did, the accuracies that it changed, what the run has cost so far, its files."""
+    """The record of an episode: what it did, the accuracies that it changed, the costs so far, its files."""
 
     episode: Episode
     accuracy: dict[str, float]
     costs: Costs
     learner: dict[str, Json]
-    files: dict[str, str]  # checksums of the learner's knowledge, by name
+    files: dict[str, str]  # checksums of the learner's state, by name
     untold: Untold | None = None  # measured in the last episode
     unique: dict[str, float] | None = None  # the same
 
@@ -55,9 +55,9 @@ class RunFolder:
         return (self.path / "run.json").exists()
 
     def begin(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
-        """Starts a new run, or makes sure that the one here is the same; one that has saved nothing may be another.
+        """Starts a new run, or checks that the one here is the same; one that has saved nothing may be replaced.
 
-        With `anyway`, the source may have been changed; returns what was.
+        With `anyway`, the caller's code may have changed; returns what has.
         """
         found = [entry.name for entry in self.path.iterdir()] if self.path.exists() else []
         saved = [name for name in found if name not in PASSING and not name.endswith(".part")]
@@ -66,7 +66,7 @@ class RunFolder:
             remove_leftovers(self.path)
             return changed
         if self.exists:
-            self.header()  # refuses what is not ours to replace
+            self.header()  # raises on anything that must not be replaced
         elif saved:
             raise StoreError(
                 f"{self.path} holds {saved[0]!r} but no run (run.json is missing); give a new or an empty folder"
@@ -79,18 +79,18 @@ class RunFolder:
         return []
 
     def sittings(self) -> list[dict[str, Json]]:
-        """When the run was worked on, after how many episodes it then went on, and on what machine."""
+        """When the run was worked on, from which episode, and in which environment."""
         return [load_json(path) for path in sorted((self.path / "sittings").glob("[0-9]*.json"))]
 
     def begin_sitting(self, sitting: Mapping[str, Json]) -> None:
-        """Notes that the run is begun or continued now."""
+        """Records that the run is begun or resumed now."""
         number = 1 + max((int(path.stem) for path in (self.path / "sittings").glob("[0-9]*.json")), default=0)
         save_json(self.path / "sittings" / f"{number:04d}.json", sitting)
 
     def check_other(self, header: Mapping[str, Json], *, anyway: bool = False) -> list[str]:
-        """Raises an error that names what differs if the run here is not the one that `header` describes.
+        """Raises an error that names the differences if the run here is not the one that `header` describes.
 
-        With `anyway`, other source is no difference; returns what was changed of it.
+        With `anyway`, the caller's code may differ; returns the changes.
         """
         before = self.header()
         changed = [f"the source of {name} was changed" for name in _changed(before["source"], header["source"])]
@@ -138,7 +138,7 @@ class RunFolder:
         self.tidy(number, grows=grows, under_way=under_way)
 
     def tidy(self, number: int, *, grows: bool, under_way: bool = False) -> None:
-        """Removes what is not needed after episode `number`: checkpoints, unless of one under way, and nets replaced by it."""
+        """Removes what is not needed after episode `number`: finished checkpoints, and nets that it replaced."""
         if not under_way:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
         if not grows and number > 1:
@@ -155,7 +155,7 @@ class RunFolder:
                 entry.unlink()
 
     def results(self) -> Results | None:
-        """What results.json says, None before the first episode; a damaged or altered one is refused."""
+        """The content of results.json, None before the first episode; raises if it was damaged or altered."""
         if not (self.path / Results.FILE).exists():
             return None
         try:
@@ -175,7 +175,7 @@ class RunFolder:
         return [self._record(number) for number in numbers]
 
     def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
-        """The knowledge saved in these episodes (in the last one, if each replaced the one before), checked."""
+        """The states saved in these episodes (in the last one, if each replaced the one before), checked."""
         found = []
         for record in records if grows else records[-1:]:
             files = {name: load_tensors(self._file(name), digest)[0] for name, digest in record.files.items()}
@@ -208,7 +208,7 @@ def remove_leftovers(folder: Path) -> None:
 def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None) -> Learner:
     """The learner of a run, ready to predict; it needs no data.
 
-    `names` gives what is your own by the names that the run has for it: a backbone, a weigh function, a class of learners.
+    `names` gives the caller's own backbone, functions or class of learners by the names that the run has for them.
 
     >>> load("nowhere")
     Traceback (most recent call last):
@@ -230,7 +230,7 @@ def load(path: Path | str, names: Mapping[str, Callable[..., Any]] | None = None
 
 
 def check_unseen(folder: Path) -> None:
-    """Refuses to work below a folder that is not there: on another machine that means it is not shared."""
+    """Raises if a folder does not exist: on another machine that means it is not shared."""
     if not folder.is_dir():
         raise StoreError(
             f"{platform.node()} sees no folder {folder}; run folders must be on storage that all machines share"

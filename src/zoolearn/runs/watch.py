@@ -17,7 +17,7 @@ from zoolearn.training.fit import Progress
 
 @dataclass(frozen=True)
 class RunStatus:
-    """A run as it can be seen in its folder at one moment."""
+    """The status of a run, read from its folder."""
 
     path: Path
     method: str
@@ -83,7 +83,7 @@ def _seconds(records: list[Record]) -> float:
 
 
 def _seconds_left(records: list[Record], tasks: int, gone: float) -> float | None:
-    """The rest at the pace so far: seconds for each task trained on, as many tasks an episode as in the latest one."""
+    """The remaining time at the pace so far: by tasks trained on, as many per episode as in the latest one."""
     trained = sum(len(record.episode.tasks) for record in records)
     if not trained:
         return None
@@ -101,9 +101,9 @@ def _since(path: Path, episodes: int, now: float | None) -> float:
 
 
 def _is_running(path: Path) -> bool:
-    """Whether the process that wrote its name into the lock is alive; one on another machine is taken at its word.
+    """Whether the process named in the lock is alive; one on another machine is assumed to be.
 
-    The lock itself is not tried: a run that starts in that moment would be refused.
+    The lock itself is not tried: a run that starts in that moment would fail.
     """
     try:
         name = (path / ".lock").read_text(encoding="utf-8")
@@ -124,7 +124,7 @@ def _is_running(path: Path) -> bool:
 
 
 def read_statuses(paths: Iterable[Path]) -> list[RunStatus]:
-    """All runs below the paths; one whose files cannot be read says why."""
+    """The status of all runs below the paths, also of those that cannot be read."""
     seen = []
     for path in find_folders(paths):
         try:
