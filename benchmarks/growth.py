@@ -95,7 +95,7 @@ def _seconds(work: object) -> float:
 
 
 class _counting:  # noqa: N801 (read as a verb)
-    """Notes every file that `files.replacing` puts in its place."""
+    """Notes every file that `files.replace_file` puts in its place."""
 
     def __enter__(self) -> Written:
         written, self.replace = Written(), files.os.replace

@@ -10,7 +10,7 @@ from torch import nn
 from toys import TINY, benchmark, pictures, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods import apd as method
-from zoolearn.methods.apd import AdditiveLayer, Apd, Held, objective
+from zoolearn.methods.apd import AdditiveLayer, Apd, HeldCorrections, objective
 from zoolearn.methods.bases.task_net import TaskNorm, parts
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
@@ -132,11 +132,11 @@ def test_what_holds_the_past_has_the_gradients_that_autograd_finds(monkeypatch, 
     shared.requires_grad_(), past.requires_grad_()
     wide = scales.reshape(3, -1, *[1] * (len(shape) - 1))
     plain = 0.3 * past.abs().sum() + 4.0 / 2 * (shared * wide + past - anchors).square().sum()
-    held = Held.apply(shared, past, scales, anchors, 0.3, 4.0)
+    held = HeldCorrections.apply(shared, past, scales, anchors, 0.3, 4.0)
     assert torch.allclose(held, plain, rtol=1e-5)
     wanted, found = (torch.autograd.grad(weight * value, [shared, past]) for value in (plain, held))
     assert all(torch.allclose(ours, theirs, rtol=1e-4, atol=1e-5) for ours, theirs in zip(found, wanted, strict=True))
-    (alone,) = torch.autograd.grad(Held.apply(shared, past.detach(), scales, anchors, 0.3, 4.0), [shared])
+    (alone,) = torch.autograd.grad(HeldCorrections.apply(shared, past.detach(), scales, anchors, 0.3, 4.0), [shared])
     assert torch.allclose(weight * alone, wanted[0], rtol=1e-4, atol=1e-5)
 
 

@@ -11,7 +11,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.lab.differences import ONE_ORDER, differences, pair_groups
 from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.report import report
-from zoolearn.lab.sections import accuracies, conclusion, same_in_all, sections
+from zoolearn.lab.sections import accuracies, conclusion, find_common, sections
 
 
 def group(method, accuracies, seeds=None, tasks=None):
@@ -83,7 +83,7 @@ def test_settings_that_are_equal_are_said_once_and_the_best_stands_first():
     assert [row[0] for row in table.rows] == ["er", "ewc", "si, 1/4 episodes"]
     assert [row[1] for row in table.rows][:2] == ["75.00 ± 7.07", "55.00 ± 7.07"]
     assert table.best == {(0, 1)}
-    assert "epochs 1" in same_in_all(section)
+    assert "epochs 1" in find_common(section)
 
 
 def test_the_table_of_differences_names_its_reference_and_refuses_what_is_unclear():

@@ -64,13 +64,13 @@ def test_the_file_takes_pixels_and_gives_what_the_module_makes_of_scaled_ones(mo
 
 @pytest.mark.slow
 def test_a_file_of_the_older_exporter_is_the_same_extractor(module, exported, tmp_path) -> None:
-    from zoolearn.features.exporting import _scaled
+    from zoolearn.features.exporting import _scale_inside
 
     path = tmp_path / "old.onnx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _scaled(module, (MEAN, DEVIATION)),
+            _scale_inside(module, (MEAN, DEVIATION)),
             (torch.zeros(2, 3, SIZE, SIZE, dtype=torch.uint8),),
             path,
             dynamo=False,

@@ -12,7 +12,7 @@ pytest.importorskip("onnxruntime")
 import toys
 from extractors import toy_file
 from zoolearn.cli import form
-from zoolearn.data.benchmarks import benchmark, recorded_benchmark
+from zoolearn.data.benchmarks import benchmark, reload_benchmark
 from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.features import Extractor, embed_inputs
@@ -119,7 +119,7 @@ def test_features_of_a_task_have_mean_square_one_and_the_labels_of_its_pictures(
 def test_a_run_of_heads_from_statistics_learns_the_rows_that_a_zoo_on_features_keeps(tmp_path) -> None:
     path = tmp_path / "toy.onnx"
     path.write_bytes(toy_file(size=SIZE, features=30))
-    extractor = on.open_extractor(path)
+    extractor = on.open_extractor_file(path)
     options = {"samples_per_class": 12, "first_tasks": 2, on.FEATURES: on.extractor_id(extractor)}
     spec = RunSpec("model-zoo", "split-digits", {"grow": "statistics", "tasks_per_episode": 1}, options, extractor=path)
     tasks, plain = spec.tasks(tmp_path), benchmark("split-digits", samples_per_class=12, first_tasks=2)
@@ -144,7 +144,7 @@ def test_resizing_cuts_the_centred_square_and_gives_grey_pictures_three_channels
 @pytest.fixture(scope="module")
 def stream(tmp_path_factory):
     extractor = Extractor.of_function(bright, size=SIZE)
-    return on.on_features(
+    return on.extract_benchmark(
         benchmark("split-digits", samples_per_class=8, first_tasks=2), extractor, tmp_path_factory.mktemp("data")
     )
 
@@ -193,7 +193,7 @@ def test_a_run_on_features_is_known_by_its_extractor(tmp_path) -> None:
 
 def test_a_run_on_features_cannot_go_on_without_its_pictures(stream, tmp_path) -> None:
     with pytest.raises(DataError, match="made on pre-trained features"):
-        recorded_benchmark({"settings": {"benchmark": dict(stream.options)}}, None, tmp_path)
+        reload_benchmark({"settings": {"benchmark": dict(stream.options)}}, None, tmp_path)
 
 
 def test_reports_keep_runs_on_pretrained_features_apart() -> None:

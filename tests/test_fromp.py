@@ -13,7 +13,7 @@ from test_curvature import by_hand as information
 from toys import TINY, benchmark, net_for, pictures, row_set, show, with_norm
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
-from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, highest, uncertain
+from zoolearn.methods.fromp import Fromp, any_row, certain, covariance, find_highest, uncertain
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.nets.perceptrons import mlp_100
@@ -149,7 +149,7 @@ def test_the_loss_is_cross_entropy_over_tau_and_the_price_of_all_past_tasks_by_h
 def test_kept_are_the_highest_scores_of_each_class():
     scores = torch.rand(30, generator=torch.Generator().manual_seed(0))
     labels = torch.arange(30) % 3
-    chosen = highest(scores, labels, each=4)
+    chosen = find_highest(scores, labels, each=4)
     for label in range(3):
         own = scores[labels == label].sort(descending=True).values[:4]
         assert torch.equal(scores[chosen][labels[chosen] == label].sort(descending=True).values, own)
@@ -160,7 +160,7 @@ def test_memorable_inputs_are_those_of_doubt():
     learner = show(fromp(memory_size=4), [task])
     answers = learner.predict_proba(task.train.x, task.name)
     doubt = uncertain(answers, 0)
-    kept = task.train.select(highest(doubt, task.train.y, 2))
+    kept = task.train.select(find_highest(doubt, task.train.y, 2))
     assert row_set(learner.memory.x) == row_set(kept.x)
     assert torch.equal(certain(answers, 0), -doubt)
     assert torch.equal(any_row(answers, 3), any_row(answers, 3))
@@ -178,7 +178,7 @@ def drift(learner, first, *later):
 
 def highest_doubt(learner, task):
     doubt = uncertain(learner.predict_proba(task.train.x, task.name), 0)
-    return task.train.x[highest(doubt, task.train.y, each=3)]
+    return task.train.x[find_highest(doubt, task.train.y, each=3)]
 
 
 def test_a_large_tau_keeps_old_probabilities_where_a_small_one_lets_them_go():

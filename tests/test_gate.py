@@ -18,7 +18,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.learning.episode import now
-from zoolearn.zoo.learning.gate import smallest_loss, tasks_below
+from zoolearn.zoo.learning.gate import find_worse, smallest_loss
 from zoolearn.zoo.learning.scores import Change
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
@@ -60,12 +60,12 @@ def test_the_interval_of_a_change_holds_the_truth_in_19_of_20_cases():
 
 def test_a_loss_within_what_is_allowed_or_within_chance_is_let_pass():
     lost = {"birds": Change(gained=0, lost=30, rows=1000)}  # 3 points, 1.9 to 4.2 of them with 95 % certainty
-    assert tasks_below(lost, None) == ()
-    assert tasks_below(lost, 0.01) == ("birds",)
-    assert tasks_below(lost, 0.02) == ()
+    assert find_worse(lost, None) == ()
+    assert find_worse(lost, 0.01) == ("birds",)
+    assert find_worse(lost, 0.02) == ()
     many = lost | {f"task {number}": Change(0, 0, 1000) for number in range(300)}
-    assert tasks_below(many, 0.017) == (), "of many that are looked at, one is that far off by chance"
-    assert tasks_below(lost, 0.017) == ("birds",)
+    assert find_worse(many, 0.017) == (), "of many that are looked at, one is that far off by chance"
+    assert find_worse(lost, 0.017) == ("birds",)
     assert smallest_loss(1000, 0.01, looks=300) > smallest_loss(1000, 0.01, looks=1)
 
 

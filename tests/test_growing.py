@@ -15,7 +15,7 @@ from zoolearn.beyond.voting import accuracy_by_rule, collect_outputs, member_sta
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import join_parts, part_by_class, split_into_arrivals
 from zoolearn.data.benchmarks import benchmark as by_name
-from zoolearn.data.benchmarks import recorded_benchmark
+from zoolearn.data.benchmarks import reload_benchmark
 from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
@@ -474,7 +474,7 @@ def test_a_benchmark_in_parts_is_described_named_found_again_and_told_apart():
     assert spec.family == other.family != RunSpec("er", "split-digits", {"epochs": 1}, {"classes_per_task": 5}).family
     assert fingerprint_of_data(stream) == fingerprint_of_data(other.tasks())
     header = {"benchmark": "split-digits", "settings": {"benchmark": stream.options}, "data": fingerprint(stream)}
-    assert fingerprint(recorded_benchmark(header, None, "a run")) == fingerprint(stream)
+    assert fingerprint(reload_benchmark(header, None, "a run")) == fingerprint(stream)
     with pytest.raises(DataError, match="comes in parts"):
         _ = stream[:2]
 

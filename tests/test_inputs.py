@@ -19,7 +19,7 @@ from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.zoo.inputs import Columns, iter_blocks, open_pair, open_source
 from zoolearn.zoo.inputs.cells import labels_of
 from zoolearn.zoo.inputs.folders import iter_images
-from zoolearn.zoo.inputs.pictures import Undecodable, decode, picture_size
+from zoolearn.zoo.inputs.pictures import Undecodable, decode_picture, picture_size
 from zoolearn.zoo.inputs.source import MOST_DECODERS, Pictures
 
 
@@ -65,7 +65,7 @@ def test_links_to_folders_are_told_where_there_is_nothing_else(tmp_path) -> None
 def test_an_image_is_cut_to_proportion_and_never_stretched(tmp_path) -> None:
     wide = Image.new("RGB", (30, 10), "red")
     wide.paste("blue", (10, 0, 20, 10))
-    pixels = decode(saved(wide, tmp_path / "wide.png"), (3, 10, 10))
+    pixels = decode_picture(saved(wide, tmp_path / "wide.png"), (3, 10, 10))
     assert pixels.shape == (3, 10, 10)
     assert (pixels[2] == 255).all(), "the blue middle fills it"
     assert (pixels[0] == 0).all()
@@ -86,8 +86,8 @@ def test_an_image_is_cut_to_proportion_and_never_stretched(tmp_path) -> None:
 )
 def test_every_kind_of_pixel_becomes_eight_bits_of_colour_or_grey(tmp_path, mode, colour, expected) -> None:
     path = saved(Image.new(mode, (6, 6), colour), tmp_path / ("image.tif" if mode == "CMYK" else "image.png"))
-    assert tuple(int(plane[3, 3]) for plane in decode(path, (3, 4, 4))) == expected
-    assert decode(path, (1, 4, 4)).shape == (1, 4, 4)
+    assert tuple(int(plane[3, 3]) for plane in decode_picture(path, (3, 4, 4))) == expected
+    assert decode_picture(path, (1, 4, 4)).shape == (1, 4, 4)
 
 
 def test_the_cameras_orientation_is_obeyed(tmp_path) -> None:
@@ -98,7 +98,7 @@ def test_the_cameras_orientation_is_obeyed(tmp_path) -> None:
     path = saved(image, tmp_path / "turned.png", exif=marks)
     size = picture_size(path)
     assert (size.width, size.height) == (10, 20)
-    pixels = decode(path, (1, 20, 10))
+    pixels = decode_picture(path, (1, 20, 10))
     assert pixels[0, :8].mean() > 250
     assert pixels[0, 12:].mean() < 5, "what was on the left is above"
 
@@ -107,7 +107,7 @@ def test_the_cameras_orientation_is_obeyed(tmp_path) -> None:
 def test_what_is_no_image_is_told(tmp_path, content) -> None:
     (tmp_path / "bad.png").write_bytes(content)
     with pytest.raises(Undecodable):
-        decode(tmp_path / "bad.png", (3, 4, 4))
+        decode_picture(tmp_path / "bad.png", (3, 4, 4))
 
 
 def test_a_photograph_is_decoded_at_a_fraction_of_its_size_and_looks_the_same(tmp_path, monkeypatch) -> None:
@@ -118,7 +118,7 @@ def test_a_photograph_is_decoded_at_a_fraction_of_its_size_and_looks_the_same(tm
     monkeypatch.setattr(
         ImageOps, "exif_transpose", lambda image, **how: sizes.append(image.size) or turned(image, **how)
     )
-    found = decode(path, (3, 32, 32))
+    found = decode_picture(path, (3, 32, 32))
     assert sizes == [(160, 120)], "the next smaller fraction, 80x60, has not twice the pixels that are wanted"
     with Image.open(path) as image:
         whole = np.asarray(ImageOps.fit(image, (32, 32), Image.Resampling.BICUBIC)).transpose(2, 0, 1)
@@ -129,7 +129,7 @@ def test_a_photograph_is_decoded_at_a_fraction_of_its_size_and_looks_the_same(tm
 def test_no_second_copy_is_made_of_a_large_picture(mode, tmp_path, monkeypatch) -> None:
     path = saved(Image.new(mode, (40, 30), "grey"), tmp_path / "large.png")
     monkeypatch.setattr(Image.Image, "copy", lambda image: pytest.fail(f"{image.size} were copied"))
-    assert decode(path, (3 if mode == "RGB" else 1, 8, 8)).mean() == 128
+    assert decode_picture(path, (3 if mode == "RGB" else 1, 8, 8)).mean() == 128
 
 
 def test_a_picture_that_a_camera_turned_is_turned_back(tmp_path) -> None:
@@ -138,7 +138,7 @@ def test_a_picture_that_a_camera_turned_is_turned_back(tmp_path) -> None:
     orientation = Image.Exif()
     orientation[0x0112] = 6  # to be turned by a quarter, clockwise
     path = saved(sky, tmp_path / "turned.png", exif=orientation)
-    assert decode(path, (1, 8, 4))[0, [0, -1], 0].tolist() == [0, 255]
+    assert decode_picture(path, (1, 8, 4))[0, [0, -1], 0].tolist() == [0, 255]
 
 
 def test_the_next_block_of_pictures_is_decoded_meanwhile_and_no_further_one(tmp_path, monkeypatch) -> None:
@@ -163,7 +163,7 @@ def test_the_next_block_of_pictures_is_decoded_meanwhile_and_no_further_one(tmp_
 def test_an_image_that_claims_to_be_enormous_is_not_decoded() -> None:
     header = b"P6\n200000 200000\n255\n"
     with pytest.raises(Undecodable, match="more than 80,000,000"):
-        decode(io.BytesIO(header), (3, 4, 4))
+        decode_picture(io.BytesIO(header), (3, 4, 4))
 
 
 def test_an_icon_is_refused_since_it_is_decoded_before_its_size_is_known(monkeypatch) -> None:
@@ -461,10 +461,10 @@ def test_pictures_are_known_by_their_content_where_the_name_does_not_tell(tmp_pa
 def test_heic_is_read_with_the_extra_and_without_it_the_extra_is_named(tmp_path, monkeypatch) -> None:
     heif = pytest.importorskip("pillow_heif")
     heif.from_pillow(Image.new("RGB", (16, 16), "white")).save(tmp_path / "photo.heic")
-    assert decode(tmp_path / "photo.heic", (1, 8, 8)).min() > 250
+    assert decode_picture(tmp_path / "photo.heic", (1, 8, 8)).min() > 250
     monkeypatch.setattr("zoolearn.zoo.inputs.pictures._formats", lambda suffix="": ("PNG",))
     with pytest.raises(Undecodable, match=r"takes pillow-heif; install it with: pip install 'zoolearn\[heic\]'"):
-        decode(tmp_path / "photo.heic", (1, 8, 8))
+        decode_picture(tmp_path / "photo.heic", (1, 8, 8))
 
 
 def test_a_split_of_a_saved_data_set_that_is_not_used_is_told(tmp_path) -> None:

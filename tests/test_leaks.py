@@ -18,7 +18,7 @@ from zoolearn.zoo.inputs.source import Numbers
 from zoolearn.zoo.intake import leaks
 from zoolearn.zoo.intake.holdout import Holdout, random_rows
 from zoolearn.zoo.intake.intake import Reading
-from zoolearn.zoo.intake.leaks import Prints
+from zoolearn.zoo.intake.leaks import Fingerprints
 
 RNG = np.random.default_rng(0)
 
@@ -132,7 +132,7 @@ def recoded(picture: np.ndarray) -> np.ndarray:
 def test_pictures_that_were_encoded_again_are_known_by_their_looks_and_others_are_not() -> None:
     pictures = photographs(40)
     again = np.stack([recoded(picture) for picture in pictures[:10]])
-    prints = Prints()
+    prints = Fingerprints()
     prints.add(np.concatenate([pictures, again]).transpose(0, 3, 1, 2))
     assert len(np.unique(prints.groups())) == 50, "no two are equal"
     assert prints.lookalikes() == [(row, 40 + row) for row in range(10)]

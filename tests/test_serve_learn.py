@@ -22,7 +22,7 @@ from archives import files, tarred, zipped
 from processes import eventually
 from servers import Client, png, serving
 from zoolearn.files import load_json, save_json
-from zoolearn.locks import locked
+from zoolearn.locks import lock_folder
 from zoolearn.zoo.serve.archive import open_unpacked, unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem
@@ -314,7 +314,7 @@ class TestLearning:
         (tmp_path / "zoo-serve-left" / "pictures" / "private.png").touch()
         (tmp_path / "another").mkdir()
         (tmp_path / "zoo-serve-link").symlink_to(tmp_path / "another")
-        with locked(tmp_path / "zoo-serve-running"):
+        with lock_folder(tmp_path / "zoo-serve-running"):
             remove_left_behind()
             assert {path.name for path in tmp_path.iterdir()} == {"another", "zoo-serve-link", "zoo-serve-running"}
 

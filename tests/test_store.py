@@ -17,7 +17,7 @@ from toys import benchmark, contents, cramped, in_another_process, learner_of, o
 from zoolearn import files
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.files import load_json, load_state, load_tensors, save_json, save_tensors
-from zoolearn.locks import locked
+from zoolearn.locks import lock_folder
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.run import describe, episodes, run
 from zoolearn.runs.store import RunFolder, load
@@ -332,9 +332,9 @@ def test_a_second_writer_is_told_who_is_at_work(tmp_path):
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):
-    with pytest.raises(ZeroDivisionError), locked(tmp_path):
+    with pytest.raises(ZeroDivisionError), lock_folder(tmp_path):
         1 / 0  # noqa: B018
-    with locked(tmp_path):
+    with lock_folder(tmp_path):
         assert str(os.getpid()) in (tmp_path / ".lock").read_text()
 
 

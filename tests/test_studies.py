@@ -15,7 +15,7 @@ from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError, StoreError, ZooError
 from zoolearn.lab.studies import ablations, competition, growing, together, transfer, tricks
 from zoolearn.lab.studies.conduct import STUDIES, conduct
-from zoolearn.lab.studies.exponent import exponent, resolution, resolved
+from zoolearn.lab.studies.exponent import estimate_noise, exponent, resolution
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.lab.studies.study import Study, find_studies
 from zoolearn.lab.studies.thresholds import (
@@ -257,7 +257,7 @@ class TestExponent:
         rng = np.random.default_rng(0)
         first, second = rng.binomial(samples, risk, (2, 40_000)) / samples
         assert resolution(risk, samples) == pytest.approx(float(np.std(first - second)), rel=0.02)
-        assert resolved(risk, samples) == pytest.approx(2 * float(np.std(first - second)), rel=0.02)
+        assert estimate_noise(risk, samples) == pytest.approx(2 * float(np.std(first - second)), rel=0.02)
 
     def test_a_risk_of_nothing_or_everything_is_taken_for_one_error_off(self):
         one_wrong = (2 * 0.005 * 0.995 / 200) ** 0.5

@@ -10,7 +10,7 @@ from toys import TINY, benchmark, blobs, learner_of, same, show, with_norm
 from zoolearn.errors import Diverged, SettingsError, UnknownTask
 from zoolearn.methods.apd import Apd
 from zoolearn.methods.bases.single_net import FineTune
-from zoolearn.methods.bases.task_net import Guard, TaskNorm, begin_task, follow, parts, replace_modules, sequence
+from zoolearn.methods.bases.task_net import GradientMask, TaskNorm, begin_task, follow, parts, replace_modules, sequence
 from zoolearn.methods.fedweit import FedWeit
 from zoolearn.methods.hat import Hat
 from zoolearn.methods.progressive import Progressive, adapter
@@ -113,7 +113,7 @@ def test_a_training_that_failed_leaves_the_learner_as_it_was(make, monkeypatch):
 
 def test_a_guard_stops_gradients_decay_and_with_them_momentum():
     weight = nn.Parameter(torch.tensor([1.0, 1.0, 1.0]))
-    guard = Guard([(weight, torch.tensor([0.0, 0.5, 1.0]))], weight_decay=0.1)
+    guard = GradientMask([(weight, torch.tensor([0.0, 0.5, 1.0]))], weight_decay=0.1)
     optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9, nesterov=True)
     for _ in range(3):
         weight.grad = torch.ones(3)

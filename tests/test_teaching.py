@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.nets.net import Net
 from zoolearn.training.fit import Progress
 from zoolearn.zoo import auto_epochs
-from zoolearn.zoo.auto_epochs import Plan
+from zoolearn.zoo.auto_epochs import EpisodePlan
 
 pytestmark = pytest.mark.slow  # zoos are grown
 
@@ -30,7 +30,7 @@ def test_each_episode_takes_as_many_epochs_as_its_own_rows_need(tmp_path, monkey
     found = {}
     for order in ((few, many), (many, few)):
         zoo = zoolearn.new(tmp_path / order[0].name, tasks_per_episode=1)
-        plans = [event for task in order for event in zoo.iter_learn(task) if isinstance(event, Plan)]
+        plans = [event for task in order for event in zoo.iter_learn(task) if isinstance(event, EpisodePlan)]
         found[order[0].name] = {plan.tasks[0]: plan.epochs for plan in plans}
     assert found == {"few": {"few": 50, "many": 12}, "many": {"many": 12, "few": 50}}
 
@@ -39,14 +39,14 @@ def test_replayed_rows_count_when_epochs_are_chosen(tmp_path, monkeypatch) -> No
     monkeypatch.setattr(auto_epochs, "STEPS", {"features": 120})
     zoo = zoolearn.new(tmp_path / "zoo")
     zoo.learn(blobs("many", per_class=72))  # 9 steps an epoch
-    plan = next(event for event in zoo.iter_learn(blobs("few", per_class=8)) if isinstance(event, Plan))
+    plan = next(event for event in zoo.iter_learn(blobs("few", per_class=8)) if isinstance(event, EpisodePlan))
     assert (plan.tasks, plan.rows, plan.epochs) == (("few", "many"), 160, 12)
 
 
 def test_the_plan_is_what_is_then_trained(tmp_path) -> None:
     zoo = zoolearn.new(tmp_path / "zoo")
     events = list(zoo.iter_learn(blobs(), epochs=4))
-    assert isinstance(events[0], Plan)
+    assert isinstance(events[0], EpisodePlan)
     assert (events[0].epochs, events[-1].epochs) == (4, 4)
     assert zoo.members[0].epochs == 4
     assert zoolearn.open(zoo.path).settings.recipe["epochs"] is None, "of that episode alone"

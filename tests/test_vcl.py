@@ -11,7 +11,7 @@ from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.gaussian import divergence, gaussian_layers
-from zoolearn.methods.vcl import Vcl, beliefs, centres, random_points, set_aside
+from zoolearn.methods.vcl import Vcl, beliefs, centres, random_points, split_off
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.seeds import generator
@@ -152,7 +152,7 @@ def test_centres_are_those_of_a_greedy_search_by_hand():
 @pytest.mark.parametrize("coreset", [random_points, centres])
 def test_a_coreset_is_apart_from_what_is_trained_on_and_both_hold_every_class(coreset):
     task = pictures(classes=3)
-    kept, rest = set_aside(task, coreset, 6, seed=0)
+    kept, rest = split_off(task, coreset, 6, seed=0)
     assert row_set(kept.x) | row_set(rest.train.x) == row_set(task.train.x)
     assert not row_set(kept.x) & row_set(rest.train.x)
     assert set(kept.y.tolist()) == set(rest.train.y.tolist()) == {0, 1, 2}
@@ -163,7 +163,7 @@ def test_a_class_of_one_example_is_in_both_and_no_class_goes_empty():
     task = Task(
         "few", Examples(x, torch.tensor([0, 0, 0, 0, 1, 2])), Examples(x[:1], torch.tensor([0])), ("a", "b", "c")
     )
-    kept, rest = set_aside(task, lambda x, size, seed: torch.tensor([0, 1, 2]), 40, seed=0)
+    kept, rest = split_off(task, lambda x, size, seed: torch.tensor([0, 1, 2]), 40, seed=0)
     assert set(kept.y.tolist()) == set(rest.train.y.tolist()) == {0, 1, 2}
     assert rest.train.x[:, 0].tolist() == [3, 4, 5]
 

@@ -12,7 +12,7 @@ from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.judge import iter_judge
-from zoolearn.lab.paper.beyond import all_judged
+from zoolearn.lab.paper.beyond import load_judged
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.results import Results
@@ -195,7 +195,7 @@ def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
     before = contents(tmp_path)
     main(["judge", str(tmp_path / "run")])
     assert contents(tmp_path) == before
-    assert len(all_judged([tmp_path, tmp_path / "run"])) == 1
+    assert len(load_judged([tmp_path, tmp_path / "run"])) == 1
     for _ in range(2):  # also from where it was collected to
         main(
             [
@@ -208,7 +208,7 @@ def test_a_finished_run_is_judged_once_and_its_page_tells_all(tmp_path, capsys):
                 str(tmp_path / "kept"),
             ]
         )
-    assert len(all_judged([tmp_path / "kept"])) == 1
+    assert len(load_judged([tmp_path / "kept"])) == 1
     page = (tmp_path / "page.md").read_text(encoding="utf-8")
     assert "class-incremental accuracy" in page
     assert "Voting otherwise" in page

@@ -37,7 +37,7 @@ from zoolearn.zoo.disk.stored import load_row_names, load_task
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.estimator import ModelZooClassifier
 from zoolearn.zoo.export import int8 as export_int8
-from zoolearn.zoo.export.features import at_temperature
+from zoolearn.zoo.export.features import scale_head
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.refeaturing import iter_refeature
 from zoos import TASKS as NETS
@@ -380,7 +380,7 @@ def test_pictures_of_another_kind_are_none_of_these(zoo):
 
 def test_an_exported_head_has_the_temperature_of_the_tasks_answers(zoo):
     net, rows = zoo.net(zoo.index.require_voters("birds")[-1].number), zoo.rows(TASKS[0].test.x)
-    plain, warm = (probabilities(each, rows, "birds", zoo.recipe) for each in (net, at_temperature(net, "birds", 2.0)))
+    plain, warm = (probabilities(each, rows, "birds", zoo.recipe) for each in (net, scale_head(net, "birds", 2.0)))
     assert torch.allclose(warm, apply_temperature(plain, 2.0), atol=1e-5)
     assert not torch.allclose(warm, plain, atol=0.05)
 

@@ -187,8 +187,8 @@ def test_a_class_is_named_as_in_the_state_that_answered(tmp_path) -> None:
 def test_a_second_writer_is_told_who_holds_the_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("zoolearn.zoo.disk.folder.PATIENCE", 0.0)
     zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
-    script = "import sys; from pathlib import Path; from zoolearn.locks import locked\n"
-    script += "with locked(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
+    script = "import sys; from pathlib import Path; from zoolearn.locks import lock_folder\n"
+    script += "with lock_folder(Path(sys.argv[1])): print('held', flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", script, str(zoo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as other:

@@ -24,7 +24,7 @@ NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2}
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Gives a temporary path to write; on success it takes the place of `path` in one step, on failure nothing changes."""
     part = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.part")
     try:
@@ -66,7 +66,7 @@ def checksum(path: Path) -> str:
 
 def save_text(path: Path, text: str) -> None:
     """Writes a text file atomically."""
-    with replacing(path) as part:
+    with replace_file(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
@@ -107,7 +107,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, J
     """Writes tensors and a JSON record as one safetensors file, atomically; returns its checksum."""
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     record = {**(info or {}), "checksum": _tensors_checksum(plain, info or {})}
-    with replacing(path) as part:
+    with replace_file(path) as part:
         _write_tensors(part, plain, {INFO: json.dumps(record)})  # one entry: the order of several would be random
         digest = checksum(part)
     return digest  # noqa: RET504 (only once the file is in its place)

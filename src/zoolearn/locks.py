@@ -11,7 +11,7 @@ from zoolearn.errors import InUse, StoreError
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

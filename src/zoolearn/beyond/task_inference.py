@@ -18,7 +18,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.head_logits import read_heads
-from zoolearn.nets.net import Columns
+from zoolearn.nets.net import Standardize
 from zoolearn.training.predict import compute_features
 
 STORED = 250  # rows of each task: half of them to fit the evidence to, half the temperature
@@ -99,7 +99,7 @@ def _scale(task: Task) -> Callable[[Tensor], Tensor]:
     """Standardises features by the statistics of a task, also if no head for it exists; pictures stay as they are."""
     if len(task.shape) == 3:
         return lambda x: x
-    return Columns(task.shape[0], task.train.x)
+    return Standardize(task.shape[0], task.train.x)
 
 
 EVIDENCE: dict[str, FindEvidence] = {"entropy": by_entropy, "energy": by_energy, "distance": by_distance}

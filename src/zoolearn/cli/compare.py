@@ -16,7 +16,7 @@ from zoolearn.lab.plots import save_figures
 from zoolearn.lab.tables import markdown, text
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.auto_epochs import check_epochs
-from zoolearn.zoo.rivals import differences, iter_compare
+from zoolearn.zoo.rivals import iter_compare, list_differences
 
 IDEA = """Set a zoo beside other ways to learn its tasks, on its own stored rows and in its own order: one net that is
 fine-tuned on each task, a net for each task, and one net that is trained on all rows, once and after every lesson. One table
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
     out = options.out or Path("runs") / f"compare-{zoo.path.resolve().name}"
     with continues(f"what was learned is kept in {out}"):
         shown = follow(iter_compare(zoo, out, options.epochs, command_line("compare", *arguments)), console)
-    table = beside_table(shown, differences(zoo, options.epochs))
+    table = beside_table(shown, list_differences(zoo, options.epochs))
     print(text(table, output.width()))
     save_text(out / "compared.md", markdown(table))
     (figure,) = save_figures([beside_figure(shown, f"{zoo.path.resolve().name}, beside its rivals")], out, "svg")

@@ -21,7 +21,7 @@ from zoolearn.cli.streams import (
 )
 from zoolearn.data.benchmarks import BENCHMARKS
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor
+from zoolearn.features.benchmarks import FEATURES, extractor_id, open_extractor_file
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.published import EVERY, Preset
 from zoolearn.methods.learner import Learner
@@ -188,7 +188,7 @@ def make_specs(name: str, form: Any) -> dict[int, RunSpec]:
     options = read_options(form.tasks, made_by)
     extractor = form.tasks.features and form.tasks.features.expanduser().absolute()
     if extractor:
-        options[FEATURES] = extractor_id(open_extractor(extractor))
+        options[FEATURES] = extractor_id(open_extractor_file(extractor))
     spec = RunSpec(name_of(name), form.benchmark, settings, options, first, own, extractor)
     if made_by is not None:
         spec = replace(spec, benchmark=spec.whole(form.tasks.data).name)

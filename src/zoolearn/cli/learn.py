@@ -32,7 +32,7 @@ from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.auto_epochs import Plan
+from zoolearn.zoo.auto_epochs import EpisodePlan
 from zoolearn.zoo.inputs import Columns, Source, open_pair
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.intake.growth import Growth
@@ -215,7 +215,7 @@ def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
     def until_planned() -> Generator[Any, None, None]:
         for event in work:
             yield event
-            if isinstance(event, Plan):
+            if isinstance(event, EpisodePlan):
                 return
 
     follow(until_planned(), console, also=lambda event: _show_event(event, console))
@@ -223,7 +223,7 @@ def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
     console.print("nothing was learned (--dry-run)")
 
 
-def _show_event(event: Reading | Plan, console: Console) -> None:
+def _show_event(event: Reading | EpisodePlan, console: Console) -> None:
     """Prints what was understood, and what will be done."""
     if isinstance(event, Reading):
         _show_reading(event, console)

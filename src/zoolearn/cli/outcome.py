@@ -34,10 +34,10 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
         names, rest = cut_to_screen(earlier, learned.changes, everything=everything)
-        console.print(_earlier(learned, names))
+        console.print(_make_table(learned, names))
         if rest:
             console.print(rest)
-        differences = [learned.after[name].accuracy - _before(learned, name).accuracy for name in earlier]
+        differences = [learned.after[name].accuracy - _get_before(learned, name).accuracy for name in earlier]
         which = "the task that grew" if learned.task in learned.changes else "the new task"
         console.print(
             f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
@@ -70,19 +70,19 @@ def _show_growth(learned: Learned, console: Console) -> None:
         console.print(Text(f"new class {name}: {shown}"))
 
 
-def _before(learned: Learned, name: str) -> Measure:
+def _get_before(learned: Learned, name: str) -> Measure:
     before = learned.before[name]
     assert before is not None
     return before
 
 
-def _earlier(learned: Learned, names: Sequence[str]) -> Table:
+def _make_table(learned: Learned, names: Sequence[str]) -> Table:
     """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
     rows = []
     for name in names:
         change = learned.changes.get(name)
         shown = ("", "", "none") if change is None else (format_points(change), f"{change.rows:,}", change.difference)
-        shares = _before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
+        shares = _get_before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
         rows.append((name, *(f"{share:.1%}" for share in shares), *shown))
     header = ("earlier task", "before", "after", "balanced", "change", "rows", "difference")
     return make_table(header, rows, words=("difference",))

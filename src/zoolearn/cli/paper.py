@@ -73,9 +73,9 @@ def main(arguments: Sequence[str]) -> None:
     if options.write is not None:
         _write(options.write, folders)
     if options.beyond is not None:
-        from zoolearn.lab.paper.beyond import all_judged, beyond
+        from zoolearn.lab.paper.beyond import beyond, load_judged
 
-        save_text(options.beyond, beyond(all_runs(folders), all_judged(folders)))
+        save_text(options.beyond, beyond(all_runs(folders), load_judged(folders)))
     if options.html is not None:
         from zoolearn.cli.report import write_page
 

@@ -149,7 +149,7 @@ def benchmark(
     )
 
 
-def recorded_benchmark(
+def reload_benchmark(
     header: Mapping[str, Any], data: Data, run: Path, make: Callable[..., Benchmark] | None = None
 ) -> Benchmark:
     """The benchmark that a run's header tells of, made again, by `make` if it is not ours; refused if the data differs."""
@@ -228,7 +228,7 @@ def _places(whole: Benchmark, only: list[int]) -> Benchmark:
 CUTS = frozenset(signature(restrict).parameters) - {"whole"}
 
 
-def options_record(
+def record_options(
     *,
     samples_per_class: int | None = None,
     samples_seed: int = 0,
@@ -240,7 +240,7 @@ def options_record(
 ) -> dict[str, Any]:
     """What a benchmark that was made with these options says of them.
 
-    >>> options_record(samples_per_class=20, task_order=None) == benchmark("split-digits", samples_per_class=20).options
+    >>> record_options(samples_per_class=20, task_order=None) == benchmark("split-digits", samples_per_class=20).options
     True
     """
     if samples_per_class is not None:

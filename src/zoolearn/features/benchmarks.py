@@ -12,7 +12,7 @@ from zoolearn.features.extractor import Extractor
 FEATURES = "features"  # of a benchmark's record
 
 
-def open_extractor(path: Path) -> Extractor:
+def open_extractor_file(path: Path) -> Extractor:
     """The extractor in a file, checked and tried once for each process and state of the file."""
     return _opened(path, path.stat().st_mtime_ns if path.exists() else 0)
 
@@ -27,7 +27,7 @@ def extractor_id(extractor: Extractor) -> str:
     return extractor.sha256[:16]
 
 
-def on_features(
+def extract_benchmark(
     benchmark: Benchmark, extractor: Extractor, data: Path | str | None = None, *, steps: bool = False
 ) -> Benchmark:
     """The benchmark with features in place of pictures; computed once for each picture, and cached below the data root.
@@ -36,10 +36,10 @@ def on_features(
     `steps`, rows are int16 as they are stored: heads from statistics (`grow=by_statistics`) take those.
     """
     cache = FeatureCache(extractor, data)
-    tasks = tuple(_on_features(task, cache, steps=steps) for task in benchmark)
+    tasks = tuple(_extract_task(task, cache, steps=steps) for task in benchmark)
     return replace(benchmark, tasks=tasks, options={**benchmark.options, FEATURES: extractor_id(extractor)})
 
 
-def _on_features(task: Task, cache: FeatureCache, *, steps: bool) -> Task:
+def _extract_task(task: Task, cache: FeatureCache, *, steps: bool) -> Task:
     train, test = (cache.examples(part, task.name, steps=steps) for part in (task.train, task.test))
     return replace(task, train=train, test=test, augment=())

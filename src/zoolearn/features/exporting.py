@@ -27,9 +27,9 @@ def export(module: "nn.Module", size: int, scaling: Scaling, path: Path | str) -
     gets (pixels - mean) / deviation, and the file takes the pixels themselves. A wrong scaling is silent and costs
     accuracy; ask whoever trained the module. The file gets its name once its answers are those of the module.
     """
-    from zoolearn.files import replacing
+    from zoolearn.files import replace_file
 
-    whole = _scaled(module, scaling)
+    whole = _scale_inside(module, scaling)
     content = _onnx(whole, size)
     extractor = Extractor.of_bytes(content, Path(path).name)
     difference = _difference(extractor, whole, size)
@@ -37,12 +37,12 @@ def export(module: "nn.Module", size: int, scaling: Scaling, path: Path | str) -
         raise DataError(
             f"the exported file answers otherwise than the module, by {difference:.2g} of the largest feature; not written"
         )
-    with replacing(Path(path)) as part:
+    with replace_file(Path(path)) as part:
         part.write_bytes(content)
     return extractor
 
 
-def _scaled(module: "nn.Module", scaling: Scaling) -> "nn.Module":
+def _scale_inside(module: "nn.Module", scaling: Scaling) -> "nn.Module":
     import torch
     from torch import nn
 

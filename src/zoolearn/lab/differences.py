@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.lab.groups import Group, average_accuracy, count_seeds, group_by_settings, order_of, seeds_of
+from zoolearn.lab.groups import Group, count_seeds, group_by_settings, mean_accuracy, order_of, seeds_of
 from zoolearn.lab.labels import labels
 from zoolearn.lab.streams import tasks_of_groups
 from zoolearn.lab.tables import MISSING, Table, percent
@@ -45,7 +45,7 @@ def pair_groups(group: Group, other: Group) -> Difference | None:
     """
     known = {seeds_of(run): run for run in other.runs}
     pairs = [(run, known[seeds_of(run)]) for run in group.runs if seeds_of(run) in known]
-    points = [100 * (average_accuracy(mine) - average_accuracy(theirs)) for mine, theirs in pairs]
+    points = [100 * (mean_accuracy(mine) - mean_accuracy(theirs)) for mine, theirs in pairs]
     if not points:
         return None
     orders = {order_of(run) for pair in pairs for run in pair}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.errors import SettingsError
-from zoolearn.files import Json, replacing
+from zoolearn.files import Json, replace_file
 from zoolearn.lab.groups import same_but_seeds
 from zoolearn.lab.report import find_runs
 from zoolearn.lab.streams import SHOWN, on_benchmarks, streams_of
@@ -101,5 +101,5 @@ def save_parquet(file: Path, rows: Sequence[Row]) -> None:
         import pyarrow.parquet
     except ImportError as error:
         raise SettingsError("Parquet needs pyarrow; install it with: pip install 'zoolearn[tables]'") from error
-    with replacing(file) as part:
+    with replace_file(file) as part:
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows)), part)

@@ -45,7 +45,7 @@ class Group:
         return "".join(f", {count} of {whole} {how}" for how, count in known.items() if count)
 
 
-def average_accuracy(run: Results) -> float:
+def mean_accuracy(run: Results) -> float:
     """Of a run that has answered for its tasks; 0 for one that has not."""
     return run.summary()["average_accuracy"] or 0.0
 

@@ -11,7 +11,7 @@ import msgspec
 from zoolearn.beyond.distil import iter_distil
 from zoolearn.beyond.task_inference import EVIDENCE, InferredAccuracy, WhichTask, inferred_accuracy
 from zoolearn.beyond.voting import MemberStats, accuracy_by_rule, collect_outputs, member_stats
-from zoolearn.data.benchmarks import BENCHMARKS, recorded_benchmark
+from zoolearn.data.benchmarks import BENCHMARKS, reload_benchmark
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
@@ -59,7 +59,7 @@ class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
     distilled: Distilled
 
 
-def judged_record(content: Json, where: str) -> Judged:
+def record_judgement(content: Json, where: str) -> Judged:
     """What a record says; an error names where it was read."""
     return decode(content, Judged, where, "what `zoo judge` writes")
 
@@ -77,7 +77,7 @@ def iter_judge(
     """
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
-        before = judged_record(load_json(folder.path / FILE), str(folder.path / FILE))
+        before = record_judgement(load_json(folder.path / FILE), str(folder.path / FILE))
         if before.distilled.epochs == epochs:
             return before
     zoo, tasks = _restore_zoo(folder, data, names, benchmark)
@@ -113,7 +113,7 @@ def _restore_zoo(
     header = folder.header()
     if header["method"] != "model-zoo":
         raise SettingsError(f"{folder.path} is a run of {header['method']}; only runs of model-zoo are judged so")
-    tasks = list(recorded_benchmark(header, data, folder.path, _maker(header, own)))
+    tasks = list(reload_benchmark(header, data, folder.path, _maker(header, own)))
     zoo = learner_from(ModelZoo, header["settings"], names)
     restore(zoo, folder.snapshots(folder.episodes(), grows=True), tasks)
     if not zoo.replay or len(zoo.classes) < len(tasks):

@@ -47,10 +47,10 @@ def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequen
 
 def own_settings(groups: Sequence[Group]) -> list[str]:
     """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
-    return _tell_apart(groups, [_changed(group.first) for group in groups], across_methods=False)
+    return _tell_apart(groups, [_find_changes(group.first) for group in groups], across_methods=False)
 
 
-def _changed(run: Results) -> dict[str, str]:
+def _find_changes(run: Results) -> dict[str, str]:
     """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
     shown = {*run.spec.changes, *run.spec.shown_options} - {"seed"}
     return {**{name: value for name, value in _shown_settings(run).items() if name in shown}, **_shown_code(run)}

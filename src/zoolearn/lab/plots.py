@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from zoolearn.errors import SettingsError
-from zoolearn.files import replacing, save_text
+from zoolearn.files import replace_file, save_text
 from zoolearn.lab.drawing import draw_map, draw_panel, draw_series, limits, natural_height, style
 from zoolearn.lab.figures import Chart, Figure, Map, Panel, Plot
 from zoolearn.runs.spec import short_name
@@ -54,7 +54,7 @@ def save_figures(figures: Sequence[Figure], folder: Path, kind: Format = "pdf", 
                 drawing = draw(chart, how)
                 if how.title:
                     drawing.suptitle(how.say(figure.title), fontsize=9, x=0.01, ha="left")
-                with replacing(folder / f"{file}.{kind}") as part:
+                with replace_file(folder / f"{file}.{kind}") as part:
                     metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
                     drawing.savefig(part, format=kind, metadata=metadata)
                 written.append(folder / f"{file}.{kind}")

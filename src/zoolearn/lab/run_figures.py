@@ -63,7 +63,7 @@ def average_over_episodes(section: Section) -> Figure:
         episodes = list(range(1, len(means) + 1))
         series.append(Series(name, episodes, means, deviations, "points" if ends else "line", colour))
     measured = f"Mean test accuracy over the tasks met so far, after each episode{_band(section.shown)}"
-    caption = f"{measured} A learner that trains once, at the end, is a point.{_left_out(section)}"
+    caption = f"{measured} A learner that trains once, at the end, is a point.{_note_left_out(section)}"
     chart = Plot([Panel("", series, "episode")], "average accuracy, %")
     return _figure(section, "average-accuracy", "Average accuracy as tasks arrive", caption, chart)
 
@@ -90,7 +90,7 @@ def task_by_task(section: Section) -> Figure:
         "Accuracy of each task as episodes pass",
         "A line starts in the episode in which its task is met. A line that starts above the cross of Isolated shows "
         "forward transfer, one that rises shows backward transfer, one that falls shows forgetting. Test accuracy"
-        f"{_band(named)}{_left_out(section, len(named))}",
+        f"{_band(named)}{_note_left_out(section, len(named))}",
         Plot(panels, "accuracy, %"),
     )
 
@@ -180,7 +180,7 @@ def cost(section: Section) -> Figure:
         "What the accuracy costs",
         "Final average accuracy of finished runs against training time, time to answer (in batches of 64), numbers kept "
         f"and training samples kept{_band(section.shown, 'bars')} Times hold for the machine that ran the runs: "
-        f"compare them only where nothing else ran beside.{_left_out(section)}",
+        f"compare them only where nothing else ran beside.{_note_left_out(section)}",
         Plot(panels, "average accuracy, %"),
     )
 
@@ -210,7 +210,7 @@ def _band(named: Named, drawn: str = "band") -> str:
     return f"; mean over {seeds} seeds, the {drawn} one standard deviation."
 
 
-def _left_out(section: Section, most: int = MOST) -> str:
+def _note_left_out(section: Section, most: int = MOST) -> str:
     shown, known = min(most, len(section.shown)), len(section.named)
     return f" {shown} of {known} are drawn: the best of each method first." if shown < known else ""
 

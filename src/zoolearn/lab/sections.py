@@ -86,7 +86,7 @@ def conclusion(section: Section) -> str:
     other_name, other = finished[1]
     difference, points = _gap(group, other)
     doubt = difference.interval if difference else "no seed in common, so no interval"
-    apart = _unlike(group, other)
+    apart = _list_different(group, other)
     above = f"{reached}, {points} points above {other_name} ({doubt}){apart}"
     if difference is None or difference.half is None:
         return f"{name} is highest: {above}."
@@ -118,7 +118,7 @@ def overview(parts: Sequence[Section]) -> Table:
     return Table(("benchmark", "highest", "average accuracy", "above the next"), tuple(rows), labels=2)
 
 
-def _unlike(group: Group, other: Group) -> str:
+def _list_different(group: Group, other: Group) -> str:
     """The settings that both have and that differ: a comparison is of these, too."""
     if group.first.method == other.first.method:
         return ""
@@ -126,7 +126,7 @@ def _unlike(group: Group, other: Group) -> str:
     return f"; the two also differ in {', '.join(names[:4])}{' and more' if len(names) > 4 else ''}" if names else ""
 
 
-def same_in_all(section: Section) -> str:
+def find_common(section: Section) -> str:
     """The settings that all groups share."""
     same = equal_settings([group for _, group in (*section.named, *section.lost)])
     return ", ".join(f"{name} {value}" for name, value in same.items())

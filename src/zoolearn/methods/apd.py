@@ -151,13 +151,13 @@ class AdditiveLayer(TaskLayer):
         if not len(anchors):
             return sparsity * size + decay / 2 * (decayed + self.shared.square().sum())
         scales = torch.sigmoid(self.past_mask)
-        held: Tensor = Held.apply(  # type: ignore[no-untyped-call]
+        held: Tensor = HeldCorrections.apply(  # type: ignore[no-untyped-call]
             self.shared, self.past_correction, scales, anchors, sparsity, retention
         )
         return sparsity * size + held + decay / 2 * decayed
 
 
-class Held(torch.autograd.Function):
+class HeldCorrections(torch.autograd.Function):
     """What the loss adds for the corrections C_j of all past tasks j, given a shared weight S, scales s_j and anchors A_j.
 
     sum over j of sparsity * |C_j| + retention / 2 * |S s_j + C_j - A_j|^2, with its gradients for S and all C_j. These are

@@ -13,7 +13,7 @@ from zoolearn.methods.bases.single_net import SingleNet
 from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.flat import clip_gradients
-from zoolearn.methods.parts.pergrad import evaluating
+from zoolearn.methods.parts.pergrad import evaluation_mode
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import BACKBONES, Backbone, backbone_name
 from zoolearn.nets.net import Net
@@ -212,7 +212,7 @@ class Frcl(SingleNet):
         sizes = [len(inducing.x) for inducing in kept]
 
         def divergence(net: Net) -> Tensor:
-            with evaluating(net):
+            with evaluation_mode(net):
                 features = torch.split(with_one(net.embed(x)).double(), sizes)
             pairs = zip(kept, features, strict=True)
             return torch.stack(
@@ -273,5 +273,5 @@ def with_one(features: Tensor) -> Tensor:
 def features_of(net: Net, x: Tensor) -> Tensor:
     """The features of raw inputs with their constant 1, in evaluation mode, in float64."""
     device = next(net.parameters()).device
-    with evaluating(net):
+    with evaluation_mode(net):
         return torch.cat([with_one(net.embed(rows.to(device))).double() for rows in torch.split(x, 1024)])

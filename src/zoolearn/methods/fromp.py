@@ -15,7 +15,7 @@ from zoolearn.methods.learner import Episode, recipe_field
 from zoolearn.methods.parts import gp
 from zoolearn.methods.parts.curvature import gauss_newton_diagonal
 from zoolearn.methods.parts.flat import Flat, clip_gradients
-from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluating, sample_gradients
+from zoolearn.methods.parts.pergrad import CHUNK_BYTES, evaluation_mode, sample_gradients
 from zoolearn.methods.state import saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
@@ -104,7 +104,7 @@ class Fromp(WithMemory):
         self.net, self.memory, self.fisher = net, memory, self.added_fisher(net, task)
         return Episode((task.name,), None, loss)
 
-    def objective(self, held: "Held | None") -> Loss:
+    def objective(self, held: "HeldFunctions | None") -> Loss:
         """Cross-entropy / tau and the price of moving what is held."""
 
         def loss(net: Net, batch: Batch) -> Tensor:
@@ -113,12 +113,12 @@ class Fromp(WithMemory):
 
         return loss
 
-    def hold_functions(self, net: Net) -> "Held | None":
+    def hold_functions(self, net: Net) -> "HeldFunctions | None":
         """The probabilities at all memorable inputs as they are now, with what ties them together."""
         if not len(self.memory):
             return None
         batches = self.memory.to(self.recipe.torch_device).by_task()
-        return Held(batches, net, [self.precisions(net, batch) for batch in batches])
+        return HeldFunctions(batches, net, [self.precisions(net, batch) for batch in batches])
 
     def precisions(self, net: Net, batch: Batch) -> Tensor:
         """The inverse kernels of a task's memorable inputs, (classes, inputs, inputs)."""
@@ -155,7 +155,7 @@ class Fromp(WithMemory):
         answers = probabilities(net, task.train.x, task.name, self.recipe)
         scores = self.memorable(answers, self.episode_seed("memory"))
         each = max(1, self.memory_size // len(task.classes))
-        return task.train.select(highest(scores, task.train.y, each))
+        return task.train.select(find_highest(scores, task.train.y, each))
 
     def added_fisher(self, net: Net, task: Task) -> dict[str, Tensor]:
         """F of all tasks, the newest included; zeros where a parameter has had no part in any."""
@@ -177,7 +177,7 @@ class Fromp(WithMemory):
         return super().num_parameters + sum(part.numel() for part in self.fisher.values())
 
 
-class Held:
+class HeldFunctions:
     """The probabilities of past tasks at their memorable inputs, and the price of moving them."""
 
     def __init__(self, batches: Sequence[Batch], net: Net, precisions: Sequence[Tensor]) -> None:
@@ -190,7 +190,7 @@ class Held:
 
     def answers(self, net: Net) -> list[Tensor]:
         """The probabilities, (inputs, classes) for each task, in evaluation mode; one pass through the backbone."""
-        with evaluating(net):
+        with evaluation_mode(net):
             features = torch.split(net.embed(self.x), self.sizes)
         pairs = zip(self.tasks, features, strict=True)
         return [torch.softmax(net.head(task)(part).double(), dim=1) for task, part in pairs]
@@ -239,10 +239,10 @@ def product(first: Tensor, second: Tensor) -> Tensor:
     return torch.stack([left.double() @ right.double().T for left, right in pairs]).sum(dim=0)
 
 
-def highest(scores: Tensor, labels: Tensor, each: int) -> Tensor:
+def find_highest(scores: Tensor, labels: Tensor, each: int) -> Tensor:
     """The positions of the `each` highest scores of every label, in the order of the data; of equals, the first.
 
-    >>> highest(torch.tensor([0.1, 0.9, 0.5, 0.7]), torch.tensor([0, 1, 0, 1]), each=1).tolist()
+    >>> find_highest(torch.tensor([0.1, 0.9, 0.5, 0.7]), torch.tensor([0, 1, 0, 1]), each=1).tolist()
     [1, 2]
     """
     order = torch.argsort(scores, descending=True, stable=True)

@@ -105,7 +105,7 @@ def solve_dual(gram: Vector, products: Vector, least: float, tolerance: float = 
             change = max(least, weights[place] - slopes[place] / curvature) - weights[place]
             weights[place] += change
             slopes += change * gram[place]
-        for candidate in (_solved_where_free(gram, products, least, weights > least), weights):
+        for candidate in (_solve_free(gram, products, least, weights > least), weights):
             slopes = gram @ candidate + products
             excess = np.abs(candidate - np.maximum(least, candidate - slopes / diagonal))
             if not excess.max() > tolerance * max(1.0, np.abs(candidate).max()):
@@ -113,7 +113,7 @@ def solve_dual(gram: Vector, products: Vector, least: float, tolerance: float = 
     return weights
 
 
-def _solved_where_free(gram: Vector, products: Vector, least: float, free: NDArray[np.bool_]) -> Vector:
+def _solve_free(gram: Vector, products: Vector, least: float, free: NDArray[np.bool_]) -> Vector:
     """The point whose free coordinates have no slope, the others at the bound."""
     point = np.where(free, 0.0, least)
     slopes = gram[free] @ point + products[free]

@@ -10,7 +10,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import (
     LAYERS,
-    Guard,
+    GradientMask,
     Layer,
     Norm,
     PerTask,
@@ -161,7 +161,7 @@ class Attention:
         held = freedom(net.backbone)
         special = {id(parameter) for parameter in [*self.embeddings, *(weight for weight, _ in held)]}
         free = [(parameter, torch.ones_like(parameter)) for parameter in self.movable if id(parameter) not in special]
-        self.guard = Guard([*held, *free], learner.recipe.weight_decay)
+        self.guard = GradientMask([*held, *free], learner.recipe.weight_decay)
 
     def loss(self, net: Net, batch: Batch) -> Tensor:
         """The loss of the batch and of the units that it newly uses."""

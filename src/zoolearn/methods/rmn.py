@@ -10,7 +10,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import (
     LAYERS,
-    Guard,
+    GradientMask,
     Layer,
     Norm,
     TaskLayer,
@@ -189,7 +189,7 @@ class Selection:
         movable = net.trainable([task.name])
         free = {id(layer.shared): (~layer.frozen()).to(layer.shared.dtype) for layer in self.layers}
         maps = {id(layer.relevance) for layer in self.layers}
-        self.guard = Guard(
+        self.guard = GradientMask(
             [(weight, free.get(id(weight), torch.ones_like(weight))) for weight in movable if id(weight) not in maps],
             learner.recipe.weight_decay,
         )

@@ -117,7 +117,7 @@ class Vcl(SingleNet):
         """Puts a coreset aside and moves the posterior on the rest."""
         net = self.grow_net(task)
         prior = self.prior_of(task, net)
-        kept, rest = set_aside(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
+        kept, rest = split_off(task, self.coreset, self.coreset_size, self.episode_seed("coreset"))
         if self.likelihood_first and not self.classes:
             yield from self.fit_net(net, task, cross_entropy, self.episode_seed("likelihood"))
         loss = yield from self.fit_net(net, rest, self.objective(rest, prior), self.episode_seed())
@@ -222,7 +222,7 @@ def beliefs(layer: GaussianLinear) -> Distribution:
     return means.detach(), log_variances.detach()
 
 
-def set_aside(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
+def split_off(task: Task, coreset: Coreset, size: int, seed: int) -> tuple[Examples | None, Task]:
     """The coreset of a task, if any, and the task without it."""
     size = min(size, len(task.train) // 2)
     if not size:

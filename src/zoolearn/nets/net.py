@@ -42,7 +42,7 @@ def flip_is_safe(shape: Shape) -> bool:
     return len(shape) == 3 and shape[0] == 3
 
 
-class Columns(nn.Module):
+class Standardize(nn.Module):
     """Standardises the features of one task by the mean and deviation of some rows; the identity without any."""
 
     def __init__(self, count: int, rows: Tensor | None = None) -> None:
@@ -167,7 +167,7 @@ class Net(nn.Module):
         self.head_index[task] = len(self.heads)
         self.heads.append(head.to(self.device))
         if self.standardize:
-            self.columns.append(Columns(self.shape[0], rows).to(self.device))
+            self.columns.append(Standardize(self.shape[0], rows).to(self.device))
 
     def widen_head(self, task: str, classes: int) -> None:
         """Widens the head of a task to more classes: the known ones keep their weights, new ones are untrained."""
@@ -235,7 +235,7 @@ class Net(nn.Module):
         """`scale_features` of inputs of several tasks; row i belongs to tasks[rows[i]]."""
         if not self.standardize:
             return x
-        columns = [cast(Columns, self.columns[self.head_index[task]]) for task in tasks]
+        columns = [cast(Standardize, self.columns[self.head_index[task]]) for task in tasks]
         mean, deviation = (torch.stack([getattr(part, name) for part in columns]) for name in ("mean", "deviation"))
         return (x - mean[rows]) / deviation[rows]
 
@@ -319,7 +319,7 @@ class Net(nn.Module):
         settings = {name: spec[name] for name in SETTINGS}
         net = cls(known[spec["backbone"]], tuple(spec["shape"]), **settings, features=spec.get("features"))
         net.heads.extend(nn.Linear(net.features, classes) for classes in spec["heads"])
-        net.columns.extend(Columns(net.shape[0]) for _ in spec["heads"] if net.standardize)
+        net.columns.extend(Standardize(net.shape[0]) for _ in spec["heads"] if net.standardize)
         net.head_index = dict(spec["head_index"])
         if spec["layers"]:
             net.read_layers()

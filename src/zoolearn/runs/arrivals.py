@@ -11,7 +11,7 @@ from zoolearn.files import Json
 from zoolearn.methods.learner import Learner, accuracy
 
 
-def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float | None, ...]:
+def accuracy_by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float | None, ...]:
     """The accuracy of a task that grew on the test rows of each of its arrivals."""
     counts = [len(part.test) for part in met if part.name == task.name]
     if len(counts) < 2:
@@ -20,14 +20,14 @@ def by_arrival(learner: Learner, task: Task, met: Sequence[Task]) -> tuple[float
     return tuple(accuracy(output, labels) if len(labels) else None for output, labels in answers)
 
 
-def names_of(benchmark: Benchmark) -> dict[str, Json]:
+def name_tasks(benchmark: Benchmark) -> dict[str, Json]:
     """The tasks and, if they arrive in parts, the task of every arrival."""
     arrivals = [task.name for task in benchmark]
     tasks = [*dict.fromkeys(arrivals)]
     return {"tasks": tasks} if arrivals == tasks else {"tasks": tasks, "arrivals": arrivals}
 
 
-def train_samples(benchmark: Benchmark) -> list[int]:
+def count_samples(benchmark: Benchmark) -> list[int]:
     """The training samples of each task, all its parts together."""
     counts = Counter[str]()
     for task in benchmark:
@@ -35,7 +35,7 @@ def train_samples(benchmark: Benchmark) -> list[int]:
     return [*counts.values()]
 
 
-def in_one_piece(benchmark: Benchmark) -> list[Task]:
+def find_whole_tasks(benchmark: Benchmark) -> list[Task]:
     """The tasks whose test rows are the same in every episode."""
     parted = {task.name for task in benchmark if task.part}
     return [task for task in benchmark if task.name not in parted]

@@ -25,7 +25,7 @@ def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:
         yield step
 
 
-def answer_costs(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
+def measure_answers_cost(learner: Learner, benchmark: Benchmark, rows: int = 64) -> tuple[float, float]:
     """The cost of an answer for one sample, averaged over tasks: milliseconds in batches of `rows`, and passes."""
     started, before, asked = perf_counter(), passed.rows.copy(), 0
     for task in benchmark:

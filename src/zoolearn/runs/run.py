@@ -18,20 +18,20 @@ from zoolearn.data.fingerprint import fingerprint, fingerprint_of_data
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import Diverged, SettingsError, StoreError
 from zoolearn.files import Json
-from zoolearn.locks import locked
+from zoolearn.locks import lock_folder
 from zoolearn.methods.learner import Episode, Learner, accuracy
 from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.names import registered_name
-from zoolearn.runs.arrivals import by_arrival, in_one_piece, names_of, train_samples
+from zoolearn.runs.arrivals import accuracy_by_arrival, count_samples, find_whole_tasks, name_tasks
 from zoolearn.runs.class_incremental import class_incremental
-from zoolearn.runs.counting import answer_costs, count_rows
+from zoolearn.runs.counting import count_rows, measure_answers_cost
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
 from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.settings import flatten
-from zoolearn.runs.source import parameters_of, source_of
+from zoolearn.runs.source import count_parameters, digest_code
 from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
@@ -113,12 +113,12 @@ def progress(
     with ExitStack() as stack:
         folder = None
         if out is not None:
-            stack.enter_context(locked(Path(out)))
+            stack.enter_context(lock_folder(Path(out)))
             folder = RunFolder(Path(out))
         heartbeat = Heartbeat(folder.path if folder is not None else None)
         stack.callback(heartbeat.stop)
         if log is not None and log.is_on and folder is not None:
-            learner.listener = StepLog(folder.path / STEPS, log, in_one_piece(benchmark))
+            learner.listener = StepLog(folder.path / STEPS, log, find_whole_tasks(benchmark))
         board = stack.enter_context(tensorboard(folder.path if folder and log and log.tensorboard else None))
         for event in _episodes(learner, benchmark, folder, checkpoint_every, workers, exact, command, anyway):
             if isinstance(event, Progress):
@@ -145,7 +145,7 @@ def _episodes(
         arrivals=header.get("arrivals", []),
         settings=header["settings"],
         environment=environment(),
-        train_samples=train_samples(benchmark),
+        train_samples=count_samples(benchmark),
         data=fingerprint_of_data(benchmark),
         source=header["source"],
         parameters=header["parameters"],
@@ -180,7 +180,7 @@ def _episodes(
                     with suppress(StoreError):  # the first error says more
                         results.save(folder.path)
                 raise
-            changed = _changed(results, accuracy)
+            changed = _find_changes(results, accuracy)
             _add_row(results, episode, changed)
             _measure_costs(results, learner, benchmark)
             if folder is not None and file is not None:
@@ -227,7 +227,9 @@ def _one_episode(
     trained = perf_counter()
     reached = learner.evaluate(met.values())
     shown = met if number == len(benchmark) else {task.name: met[task.name]}
-    apart = {name: by_arrival(learner, shown[name], benchmark.tasks[:number]) for name in shown if name in reached}
+    apart = {
+        name: accuracy_by_arrival(learner, shown[name], benchmark.tasks[:number]) for name in shown if name in reached
+    }
     assert learner.latest is not None
     seconds = {"train": elsewhere + trained - started, "evaluate": perf_counter() - trained}
     episode = replace(
@@ -240,7 +242,7 @@ def _one_episode(
     return episode, reached
 
 
-def _changed(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
+def _find_changes(results: Results, accuracy: dict[str, float]) -> dict[str, float]:
     """The accuracies that differ from the row before: an episode's record holds only these."""
     known = dict(zip(results.tasks, results.accuracy[-1] if results.accuracy else [], strict=False))
     return {name: value for name, value in accuracy.items() if name not in known or known[name] != value}
@@ -263,7 +265,7 @@ def _measure_costs(results: Results, learner: Learner, benchmark: Benchmark) -> 
     results.num_parameters = learner.num_parameters
     if results.finished:
         whole = replace(benchmark, tasks=tuple(join_parts(benchmark).values()))
-        results.ms_per_sample, results.passes = answer_costs(learner, whole)
+        results.ms_per_sample, results.passes = measure_answers_cost(learner, whole)
         results.untold = class_incremental(learner, whole)
         results.unique = accuracy_on_unique_rows(learner, whole)
 
@@ -325,11 +327,11 @@ def describe(learner: Learner, benchmark: Benchmark) -> dict[str, Json]:
     return {
         "method": registered_name(type(learner), METHODS),
         "benchmark": benchmark.name,
-        **names_of(benchmark),
+        **name_tasks(benchmark),
         "settings": {**settings_of(learner), "benchmark": dict(benchmark.options)},
         "data": fingerprint(benchmark),
-        "source": {**source_of(learner), **benchmark.source},
-        "parameters": parameters_of(learner, benchmark),
+        "source": {**digest_code(learner), **benchmark.source},
+        "parameters": count_parameters(learner, benchmark),
     }
 
 

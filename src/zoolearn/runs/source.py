@@ -15,7 +15,7 @@ from zoolearn.runs.code import digest
 OURS = "zoolearn."
 
 
-def source_of(learner: Learner) -> dict[str, str]:
+def digest_code(learner: Learner) -> dict[str, str]:
     """Digests of the learner's class, its bases and its functions, as far as they are the caller's."""
     return {name: digest(thing) for name, thing in _foreign(learner)}
 
@@ -33,7 +33,7 @@ def _foreign(learner: Learner) -> Iterator[tuple[str, Any]]:
                     yield f"{setting.name} {getattr(thing, '__name__', type(thing).__name__)}", thing
 
 
-def parameters_of(learner: Learner, benchmark: Benchmark) -> int | None:
+def count_parameters(learner: Learner, benchmark: Benchmark) -> int | None:
     """The number of parameters of a new net, if the backbone is the caller's: one function may make several widths."""
     if str(getattr(learner.backbone, "__module__", "")).startswith(OURS):
         return None

@@ -9,16 +9,16 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any, Self
 
-from zoolearn.data.benchmarks import BENCHMARKS, CUTS, load_benchmark, options_record, restrict
+from zoolearn.data.benchmarks import BENCHMARKS, CUTS, load_benchmark, record_options, restrict
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import SettingsError, unknown_name
-from zoolearn.features.benchmarks import FEATURES, on_features, open_extractor
+from zoolearn.features.benchmarks import FEATURES, extract_benchmark, open_extractor_file
 from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from, settings_of
 from zoolearn.runs.own import Own
 from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
-from zoolearn.runs.source import source_of
+from zoolearn.runs.source import digest_code
 
 ORDERS = ("task_order", "class_order", "permutation_seed", "arrivals_seed")  # seeds, or orders themselves
 DATA_SEEDS = ("samples_seed", *ORDERS)
@@ -49,8 +49,8 @@ class RunSpec:
     extractor: Path | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        usual = {name: options_record(**{name: usual.default}).get(name) for name, usual in self._takes().items()}
-        given = options_record(**self.options).items()
+        usual = {name: record_options(**{name: usual.default}).get(name) for name, usual in self._takes().items()}
+        given = record_options(**self.options).items()
         object.__setattr__(self, "options", {n: value for n, value in given if n in CUTS or value != usual.get(n)})
 
     @classmethod
@@ -94,7 +94,7 @@ class RunSpec:
         if self.extractor is None:
             raise SettingsError(f"the run is on features of {self.options[FEATURES]}; name the file (--features FILE)")
         steps = self.settings.get("grow") == "statistics"  # statistics are of rows as they are stored
-        made = on_features(tasks, open_extractor(self.extractor), data, steps=steps)
+        made = extract_benchmark(tasks, open_extractor_file(self.extractor), data, steps=steps)
         if made.options[FEATURES] != self.options[FEATURES]:
             raise SettingsError(
                 f"{self.extractor} is {made.options[FEATURES]}, the run is on features of {self.options[FEATURES]}; name that file"
@@ -111,7 +111,7 @@ class RunSpec:
     def source(self) -> dict[str, str]:
         """Digests of the caller's code."""
         made_by = self.own.get("benchmark")
-        return {**source_of(self.learner()), **(made_by.benchmark_source if made_by else {})}
+        return {**digest_code(self.learner()), **(made_by.benchmark_source if made_by else {})}
 
     @property
     def making(self) -> dict[str, Json]:

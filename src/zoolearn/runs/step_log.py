@@ -65,14 +65,14 @@ class StepLog:
         done = batch.step + 1
         place = {"task": tasks[0].name, "step": done, "epoch": batch.epoch + 1}
         if self.log.every is not None and done % self.log.every == 0:
-            with _untouched(net):
+            with _preserve_state(net):
                 self._write({**place, "loss": float(loss), "accuracy": _right(net, batch) / len(batch.y)})
         every = self.log.evaluate_every
         if every is not None and done % steps == 0 and (batch.epoch + 1) % every == 0:
             trained = {task.name for task in tasks}  # asked last: what a net holds of its task is then as it was
             given = {task.name: task for task in (*tasks, *self.tasks) if task.name in net.head_index}
             known = sorted(given.values(), key=lambda task: task.name in trained)
-            with _untouched(net):
+            with _preserve_state(net):
                 self._write({**place, "test_accuracy": {task.name: _test_accuracy(net, task) for task in known}})
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -89,7 +89,7 @@ class StepLog:
 
 
 @contextmanager
-def _untouched(net: Net) -> Iterator[None]:
+def _preserve_state(net: Net) -> Iterator[None]:
     """Allows predictions inside `with`; restores mode, counts and torch's random state."""
     rows, training = passed.rows.copy(), net.training
     net.eval()

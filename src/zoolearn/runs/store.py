@@ -31,7 +31,7 @@ PASSING = (".lock", ".heartbeat", "sittings", "steps.jsonl", "tensorboard")  # t
 
 
 @dataclass(frozen=True)
-class Record:
+class EpisodeRecord:
     """The record of an episode: what it did, the accuracies that it changed, the costs so far, its files."""
 
     episode: Episode
@@ -93,7 +93,7 @@ class RunFolder:
         With `anyway`, the caller's code may differ; returns the changes.
         """
         before = self.header()
-        changed = [f"the source of {name} was changed" for name in _changed(before["source"], header["source"])]
+        changed = [f"the source of {name} was changed" for name in _find_changes(before["source"], header["source"])]
         if changed and not anyway:
             raise SettingsError(
                 f"{self.path} was begun with other code: {'; '.join(changed)}. Restore it, use another folder, or go on "
@@ -133,7 +133,7 @@ class RunFolder:
     ) -> None:
         """Makes an episode part of the run: its files first, then the record that names them."""
         files = {name: save_tensors(self._file(name), tensors) for name, tensors in snapshot.files.items()}
-        record = Record(episode, accuracy, costs, dict(snapshot.info), files, untold, unique)
+        record = EpisodeRecord(episode, accuracy, costs, dict(snapshot.info), files, untold, unique)
         save_json(self._path(number), msgspec.to_builtins(record))
         self.tidy(number, grows=grows, under_way=under_way)
 
@@ -163,7 +163,7 @@ class RunFolder:
         except StoreError as error:
             raise StoreError(f"{error}; or remove it: continuing the run writes it again") from error
 
-    def episodes(self) -> list[Record]:
+    def episodes(self) -> list[EpisodeRecord]:
         numbers = sorted(int(path.stem) for path in (self.path / "episodes").glob("[0-9]*.json"))
         if numbers != list(range(1, len(numbers) + 1)):
             missing = next(number for number in range(1, len(numbers) + 2) if number not in numbers)
@@ -174,7 +174,7 @@ class RunFolder:
             raise StoreError(f"{self._path(missing)} is missing although {Results.FILE} tells of it; restore it")
         return [self._record(number) for number in numbers]
 
-    def snapshots(self, records: list[Record], *, grows: bool) -> list[State]:
+    def snapshots(self, records: list[EpisodeRecord], *, grows: bool) -> list[State]:
         """The states saved in these episodes (in the last one, if each replaced the one before), checked."""
         found = []
         for record in records if grows else records[-1:]:
@@ -190,9 +190,9 @@ class RunFolder:
             )
         return self.path / folder / f"{number}.safetensors"
 
-    def _record(self, number: int) -> Record:
+    def _record(self, number: int) -> EpisodeRecord:
         path = self._path(number)
-        return decode(load_json(path), Record, str(path), "the record of an episode")
+        return decode(load_json(path), EpisodeRecord, str(path), "the record of an episode")
 
     def _path(self, number: int) -> Path:
         return self.path / "episodes" / f"{number:04d}.json"
@@ -237,7 +237,7 @@ def check_unseen(folder: Path) -> None:
         )
 
 
-def _changed(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
+def _find_changes(before: Mapping[str, Json], now: Mapping[str, Json]) -> list[str]:
     return [name for name in {**before, **now} if before.get(name) != now.get(name)]
 
 

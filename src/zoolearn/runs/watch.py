@@ -11,7 +11,7 @@ from time import time
 
 from zoolearn.errors import StoreError
 from zoolearn.runs.heartbeat import read_heartbeat
-from zoolearn.runs.store import Record, RunFolder
+from zoolearn.runs.store import EpisodeRecord, RunFolder
 from zoolearn.training.fit import Progress
 
 
@@ -78,11 +78,11 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
     )
 
 
-def _seconds(records: list[Record]) -> float:
+def _seconds(records: list[EpisodeRecord]) -> float:
     return sum(sum(record.episode.seconds.values()) for record in records)
 
 
-def _seconds_left(records: list[Record], tasks: int, gone: float) -> float | None:
+def _seconds_left(records: list[EpisodeRecord], tasks: int, gone: float) -> float | None:
     """The remaining time at the pace so far: by tasks trained on, as many per episode as in the latest one."""
     trained = sum(len(record.episode.tasks) for record in records)
     if not trained:

@@ -47,7 +47,12 @@ Adjust = Callable[[Net, Batch], None]
 Listener = Callable[[Net, Sequence[Task], Batch, Tensor, int], None]  # (net, tasks, batch, its loss, steps an epoch)
 MakeOptimizer = Callable[[Sequence[nn.Parameter], Recipe], Sgd]  # a subclass of Sgd, or a function that makes one
 OPTIMIZERS = Named[MakeOptimizer](
-    {"sgd": "training.sgd.Sgd", "adam": "training.adam.Adam", "adamw": "training.adam.AdamW", "own": "training.own.Own"}
+    {
+        "sgd": "training.sgd.Sgd",
+        "adam": "training.adam.Adam",
+        "adamw": "training.adam.AdamW",
+        "own": "training.own.TorchOptimizer",
+    }
 )
 
 

@@ -12,7 +12,7 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.training.sgd import Sgd
 
 
-class Own(Sgd):
+class TorchOptimizer(Sgd):
     """Wraps the optimizer that `Recipe.optimizer_by` makes, at the rates of the recipe's schedule.
 
     Parameter groups with other learning rates keep their ratio to the recipe's. Its state is saved in checkpoints.

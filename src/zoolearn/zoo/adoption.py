@@ -4,7 +4,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
 
-from zoolearn.data.benchmarks import recorded_benchmark
+from zoolearn.data.benchmarks import reload_benchmark
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.step import Step
@@ -28,7 +28,7 @@ def iter_adopt(folder: Path | str, run: Path | str, data: Path | str | None = No
         raise SettingsError(f"{run} is a run of {header['method']}; only a run of model-zoo is a zoo")
     learner = load(run)
     assert isinstance(learner, ModelZoo)
-    tasks = recorded_benchmark(header, data, source.path)
+    tasks = reload_benchmark(header, data, source.path)
     records = source.episodes()
     settings = replace(ZooSettings.of(learner), shape=learner.shape)
     index = Index(settings, settings).with_log("made", now(), detail=f"from a run of {header['benchmark']}")

@@ -56,7 +56,7 @@ def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EpisodePlan:
     """The plan of an episode: its tasks, epochs and approximate seconds; 0 epochs if its member is made of statistics."""
 
     tasks: tuple[str, ...]
@@ -121,19 +121,21 @@ class OwnedZoo(ModelZoo):
         self.latest = Episode(tuple(names), weights, member.loss)
         self.episode += 1
 
-    def plan(self, task: Task) -> Plan:
-        """The episode that learning this task would be; its length is measured by some steps of a net that is thrown away."""
+    def plan(self, task: Task) -> EpisodePlan:
+        """The plan of learning this task; its duration is estimated by timing some steps."""
         if task.part and not self.replay:
-            return Plan((task.name,), self.arrived[task.name].total + len(task.train), 0, 0.0)
+            return EpisodePlan((task.name,), self.arrived[task.name].total + len(task.train), 0, 0.0)
         whole = self.with_kept(task) if task.part else task
         if whole.train.x.dtype == torch.int16:
-            return Plan((task.name,), len(whole.train), 0, 0.0)
+            return EpisodePlan((task.name,), len(whole.train), 0, 0.0)
         tasks = [whole, *(self.kept[name] for name in self.draw(self.past_weights(without=task.name)))]
         balanced = self.replay < 1
         recipe = self.recipe_for(tasks, balanced=balanced)
         rows = rows_per_epoch([len(part.train) for part in tasks], balanced=balanced)
         steps = (recipe.epochs + 1) * steps_per_epoch(rows, recipe.batch_size)  # one more: it is asked about all rows
-        return Plan(tuple(part.name for part in tasks), rows, recipe.epochs, steps * self._seconds_per_step(tasks))
+        return EpisodePlan(
+            tuple(part.name for part in tasks), rows, recipe.epochs, steps * self._seconds_per_step(tasks)
+        )
 
     def _seconds_per_step(self, tasks: Sequence[Task]) -> float:
         share = TIMED_ROWS / sum(len(task.train) for task in tasks)

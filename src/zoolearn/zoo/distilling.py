@@ -43,7 +43,7 @@ def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Gene
         for digest in {part.digest for task in index.tasks.values() for part in task.stored}:
             target.store_copy(zoo.folder, "data", digest)
         small = made.with_entries(
-            tasks={name: _without_votes(entry) for name, entry in index.tasks.items()},
+            tasks={name: _drop_votes(entry) for name, entry in index.tasks.items()},
             episodes=[changed(e, measures={}, since={}) for e in index.episodes],
         )
         small = small.with_entries(members=[write_member(target, small, entry, net, learner.recipe, {})])
@@ -52,7 +52,7 @@ def iter_distil_zoo(zoo: Zoo, to: Path | str, epochs: int | None = None) -> Gene
     return Zoo(to, zoo.names)
 
 
-def _without_votes(entry: TaskEntry) -> TaskEntry:
+def _drop_votes(entry: TaskEntry) -> TaskEntry:
     """A task without the votes and statistics of members that are gone."""
     gone: dict[str, Any] = {"asked": (), "votes": None, "statistics": None, "seen_by": None}
     return TaskEntry(entry.name, tuple(changed(arrival, **gone) for arrival in entry.arrivals))

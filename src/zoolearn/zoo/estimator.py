@@ -30,7 +30,7 @@ from zoolearn.seeds import derive
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.intake.extracting import Features, Given
-from zoolearn.zoo.row_weights import Rows, WeightedZoo, combine_answers, float32_rows
+from zoolearn.zoo.row_weights import WeightedRows, WeightedZoo, combine_answers, float32_rows
 
 FIRST = "default"  # the task if none is named
 
@@ -159,8 +159,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
-        self.waiting_: dict[str, Rows] = {}  # of tasks with one class so far
-        self.judges_: dict[str, Rows] = {}  # rows held out of each task
+        self.waiting_: dict[str, WeightedRows] = {}  # of tasks with one class so far
+        self.judges_: dict[str, WeightedRows] = {}  # rows held out of each task
         self.temperatures_: dict[str, float] = {}  # fitted when first used
         self.familiar_: dict[str, Familiarity] = {}  # likewise
         return self
@@ -180,7 +180,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(unique_labels(named) if known is None else unique_labels(known, named))
 
     def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._join_earlier(self._hold_out(Rows(x, y, self._weights(x, y, weight)), task), task)
+        rows = self._join_earlier(self._hold_out(WeightedRows(x, y, self._weights(x, y, weight)), task), task)
         self.temperatures_, self.familiar_ = {}, {}
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
@@ -199,7 +199,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.waiting_.pop(task, None)
         return self
 
-    def _hold_out(self, rows: Rows, task: str) -> Rows:
+    def _hold_out(self, rows: WeightedRows, task: str) -> WeightedRows:
         """These rows without a held-out share of each class, which is kept for calibration."""
         if not 0 <= self.held_out < 1:
             raise ValueError(f"held_out is {self.held_out}; it is a share of the rows, from 0 to below 1")
@@ -213,7 +213,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.judges_[task] = self.judges_[task] + judges if task in self.judges_ else judges
         return rows.select(~held)
 
-    def _join_earlier(self, rows: Rows, task: str) -> Rows:
+    def _join_earlier(self, rows: WeightedRows, task: str) -> WeightedRows:
         """These rows with waiting ones, and with as many earlier ones of their task as they need.
 
         Rows of a single class need another class, new classes need rows of all others; features are fitted to
@@ -231,7 +231,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             kept = self.learner_.kept.get(name)
             if kept is not None:
                 weights = self.learner_.weights_of(kept) / (self.replay if len(needed) else 1.0)  # they stand for all
-                rows = Rows(kept.train.x, labels[kept.train.y.numpy()], weights) + rows
+                rows = WeightedRows(kept.train.x, labels[kept.train.y.numpy()], weights) + rows
         missing = np.setdiff1d(needed, rows.y)
         if len(missing):
             raise ValueError(
@@ -312,7 +312,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.familiar_[name] = fit_familiarity(net, newest, self.learner_.recipe, known, others, held_out)
         return self.familiar_[name]
 
-    def _places(self, rows: Rows, name: str) -> torch.Tensor:
+    def _places(self, rows: WeightedRows, name: str) -> torch.Tensor:
         return torch.from_numpy(np.searchsorted(self.task_classes_[name], rows.y))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803

@@ -31,7 +31,7 @@ def iter_compare(
     """The zoo and its rivals, which are trained one after another in folders of `out`; finished ones are reused."""
     specs = rival_specs(zoo, epochs)
     held_out = {name: zoo.accuracy(name).rows for name in zoo.tasks}
-    found = {"the zoo": standing_of_zoo(zoo)}
+    found = {"the zoo": measure_zoo(zoo)}
     out.mkdir(parents=True, exist_ok=True)
     for done, (name, spec) in enumerate(specs.items()):
         yield Step(name, done, len(specs))
@@ -41,9 +41,9 @@ def iter_compare(
                 if isinstance(event := next(run), Progress):
                     yield event
         except StopIteration as end:
-            balanced = balanced_of_run(zoo, load(out / spec.method, zoo.names))
-            found[name] = standing_of_run(name, end.value, held_out, balanced)
-    return [*found.values(), trained_each_time(found[ONCE], rows_at_hand(zoo))]
+            balanced = measure_balanced(zoo, load(out / spec.method, zoo.names))
+            found[name] = measure_run(name, end.value, held_out, balanced)
+    return [*found.values(), add_retraining(found[ONCE], rows_at_hand(zoo))]
 
 
 def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
@@ -88,7 +88,7 @@ def rows_at_hand(zoo: Zoo) -> list[int]:
     return [len(task.train) for task in StoredTasks.at(str(zoo.path)).benchmark()]
 
 
-def standing_of_zoo(zoo: Zoo) -> Standing:
+def measure_zoo(zoo: Zoo) -> Standing:
     """The accuracy and costs of the zoo, from its stored votes."""
     shares = [zoo.accuracy(name) for name in zoo.tasks]
     seconds = sum(member.seconds for member in zoo.members)
@@ -97,7 +97,7 @@ def standing_of_zoo(zoo: Zoo) -> Standing:
     return Standing("the zoo", *mean_interval(shares), balanced, seconds, rows_trained(zoo), megabytes, kept)
 
 
-def balanced_of_run(zoo: Zoo, learner: Learner) -> float:
+def measure_balanced(zoo: Zoo, learner: Learner) -> float:
     """The mean balanced accuracy of a run's learner over the zoo's tasks."""
     shares = []
     for name in zoo.tasks:
@@ -107,7 +107,7 @@ def balanced_of_run(zoo: Zoo, learner: Learner) -> float:
     return fmean(shares)
 
 
-def standing_of_run(name: str, results: Results, rows: Mapping[str, int], balanced: float) -> Standing:
+def measure_run(name: str, results: Results, rows: Mapping[str, int], balanced: float) -> Standing:
     """The accuracy and costs of a finished run; `rows` are the held-out rows of each task."""
     last = zip(results.tasks, results.accuracy[-1], strict=True)
     shares = [Share.of(value, rows[task]) for task, value in last if value is not None]
@@ -116,11 +116,11 @@ def standing_of_run(name: str, results: Results, rows: Mapping[str, int], balanc
     return Standing(name, *mean_interval(shares), balanced, seconds, results.rows_trained, megabytes, kept)
 
 
-def trained_each_time(once: Standing, rows: Sequence[int]) -> Standing:
+def add_retraining(once: Standing, rows: Sequence[int]) -> Standing:
     """The cost of training the net on all rows again whenever a task arrives; the last training costs `once`.
 
     >>> once = Standing("one net", 0.9, 0.8, 0.95, balanced=0.9, seconds=60.0, rows_trained=600, megabytes=1.0, rows_kept=60)
-    >>> again = trained_each_time(once, [10, 20, 30])
+    >>> again = add_retraining(once, [10, 20, 30])
     >>> again.rows_trained, again.seconds
     (1000, 100.0)
     """
@@ -141,7 +141,7 @@ def mean_interval(shares: Sequence[Share]) -> tuple[float, float, float]:
     return mean, mean - down, mean + up
 
 
-def differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
+def list_differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
     """What is equal in the comparison and what is not, in sentences to be read with it."""
     settings, epochs = zoo.settings, epochs or _count_epochs(zoo)
     sentences = [

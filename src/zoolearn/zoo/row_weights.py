@@ -21,20 +21,20 @@ from zoolearn.training.fit import Progress
 
 
 @dataclass(frozen=True)
-class Rows:
+class WeightedRows:
     """Rows of one call: features, labels as given, and sample weights."""
 
     x: torch.Tensor
     y: NDArray[Any]
     weights: torch.Tensor
 
-    def select(self, chosen: NDArray[np.bool_]) -> "Rows":
+    def select(self, chosen: NDArray[np.bool_]) -> "WeightedRows":
         places = torch.from_numpy(chosen)
-        return Rows(self.x[places], self.y[chosen], self.weights[places])
+        return WeightedRows(self.x[places], self.y[chosen], self.weights[places])
 
-    def __add__(self, other: "Rows") -> "Rows":
+    def __add__(self, other: "WeightedRows") -> "WeightedRows":
         x, weights = (torch.cat(pair) for pair in ((self.x, other.x), (self.weights, other.weights)))
-        return Rows(x, np.concatenate([self.y, other.y]), weights)
+        return WeightedRows(x, np.concatenate([self.y, other.y]), weights)
 
 
 @dataclass(kw_only=True, eq=False)

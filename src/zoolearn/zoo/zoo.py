@@ -11,7 +11,7 @@ from zoolearn.data.task import Task
 from zoolearn.runs.step import Step
 from zoolearn.training.at_once import at_once
 from zoolearn.training.fit import Progress
-from zoolearn.zoo.auto_epochs import Plan, check_epochs
+from zoolearn.zoo.auto_epochs import EpisodePlan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction
 from zoolearn.zoo.changes.forgetting import Cost, cost_of, iter_remove_task, undo_episode
@@ -28,7 +28,7 @@ from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.intake import Augment, Reading, iter_take_in, open_task, store_task
 from zoolearn.zoo.intake.split import drop_copies
 from zoolearn.zoo.learning.episode import Learned, check_heads_only, iter_episode, now
-from zoolearn.zoo.learning.gate import check_limit, take_back, tasks_below
+from zoolearn.zoo.learning.gate import check_limit, find_worse, take_back
 from zoolearn.zoo.settings import Names, ZooSettings, name_functions, takes_settings
 from zoolearn.zoo.zoo_reader import Data, ZooReader
 
@@ -68,7 +68,7 @@ class Zoo(ZooReader):
         epochs: int | None = None,
         new_classes: NewClasses = (),
         unless_worse: float | None = None,
-    ) -> Generator[Step | Plan | Progress, None, Learned]:
+    ) -> Generator[Step | EpisodePlan | Progress, None, Learned]:
         """Learns a new task, or more rows and classes of a known one; yields the plan, then progress.
 
         `new_classes` announces classes that a known task does not have yet. `epochs` default to the zoo's settings, or to
@@ -108,7 +108,7 @@ class Zoo(ZooReader):
         skip_known: bool = False,
         heads_only: bool = False,
         unless_worse: float | None = None,
-    ) -> Generator[Step | Reading | Plan | Progress, None, Learned]:
+    ) -> Generator[Step | Reading | EpisodePlan | Progress, None, Learned]:
         """Learns a new task, or more of a known one, from files; `test`, or a share of the data, is held out.
 
         `holdout` is a random share, or a `Holdout` of the last rows or of whole groups. `new_classes` announces classes that
@@ -143,7 +143,7 @@ class Zoo(ZooReader):
 
     def iter_correct(
         self, task: str, rows: Mapping[str | int, str | None], *, epochs: int | None = None
-    ) -> Generator[Correction | Plan | Progress, None, Learned]:
+    ) -> Generator[Correction | EpisodePlan | Progress, None, Learned]:
         """Relabels stored rows, by number or path, or deletes them (None), and runs an episode on the result.
 
         If only held-out rows change, nothing is trained and the task is measured again. Yields the correction, the plan,
@@ -175,12 +175,12 @@ class Zoo(ZooReader):
         unless_worse: float | None,
         *,
         heads_only: bool = False,
-    ) -> Generator[Plan | Progress, None, Learned]:
+    ) -> Generator[EpisodePlan | Progress, None, Learned]:
         """Runs an episode and commits the grown zoo or, if it made tasks worse, the one before with a line in its log."""
         nets = self._net_in(index)
         work = iter_episode(self.folder, index, arrival, nets, self.names, epochs, heads_only=heads_only)
         grown, learned = yield from work
-        if worse := tasks_below(learned.changes, unless_worse):
+        if worse := find_worse(learned.changes, unless_worse):
             grown = take_back(before, arrival.task, now(), learned.changes, worse)
         self._commit(grown)
         return replace(learned, worse=worse)

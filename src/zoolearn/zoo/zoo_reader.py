@@ -34,7 +34,7 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import load_inputs, load_task
 from zoolearn.zoo.export.export import Exported, export
-from zoolearn.zoo.export.features import at_temperature, export_on_features, file_to_export
+from zoolearn.zoo.export.features import export_on_features, file_to_export, scale_head
 from zoolearn.zoo.export.int8 import export_in_8_bits
 from zoolearn.zoo.inputs.find import open_source
 from zoolearn.zoo.inputs.source import Source
@@ -324,7 +324,7 @@ class ZooReader:
         entry = self.index.task(task)
         if self.settings.features is not None and self.extractor is not None:
             content = file_to_export(self.folder, self.settings.features, to)
-            net = at_temperature(self.net(self.index.require_voters(task)[-1].number), task, self.temperature(task))
+            net = scale_head(self.net(self.index.require_voters(task)[-1].number), task, self.temperature(task))
             write = partial(export_in_8_bits, self.folder) if int8 else export_on_features
             return write(content, self.extractor, net, entry, Path(path), overwrite=overwrite)
         if int8:

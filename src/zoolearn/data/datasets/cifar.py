@@ -32,8 +32,8 @@ def cifar10(data: Path | str | None = None) -> DataSet:
         parts = [_records(folder / f"{name}.bin", labels=1) for name in (*BATCHES, "test_batch")]
         names = _names(folder / "batches.meta.txt", 10)
     else:
-        parts = [_pickled(folder / name, ("labels",)) for name in (*BATCHES, "test_batch")]
-        names = _pickled_names(folder / "batches.meta", "label_names", 10)
+        parts = [_read_pickle(folder / name, ("labels",)) for name in (*BATCHES, "test_batch")]
+        names = _read_pickled_names(folder / "batches.meta", "label_names", 10)
     labels = np.concatenate([labels for labels, _ in parts[:-1]])
     pixels = np.concatenate([pixels for _, pixels in parts[:-1]])
     return DataSet(_examples(labels[:, 0], pixels), _examples(parts[-1][0][:, 0], parts[-1][1]), names)
@@ -52,9 +52,9 @@ def cifar100(data: Path | str | None = None) -> DataSet:
         fine = _names(folder / "fine_label_names.txt", 100)
         coarse = _names(folder / "coarse_label_names.txt", 20)
     else:
-        train, test = (_pickled(folder / split, ("coarse_labels", "fine_labels")) for split in ("train", "test"))
-        fine = _pickled_names(folder / "meta", "fine_label_names", 100)
-        coarse = _pickled_names(folder / "meta", "coarse_label_names", 20)
+        train, test = (_read_pickle(folder / split, ("coarse_labels", "fine_labels")) for split in ("train", "test"))
+        fine = _read_pickled_names(folder / "meta", "fine_label_names", 100)
+        coarse = _read_pickled_names(folder / "meta", "coarse_label_names", 20)
     superclasses = _superclasses(train[0], fine, coarse)
     copies = near_duplicates.CIFAR100 if len(test[1]) == TEST_ROWS else ()
     return DataSet(_examples(train[0][:, 1], train[1]), _examples(test[0][:, 1], test[1]), fine, superclasses, copies)
@@ -71,7 +71,7 @@ def _records(path: Path, labels: int) -> tuple[Bytes, Bytes]:
     return columns, records[:, labels:]
 
 
-def _pickled(path: Path, keys: Sequence[str]) -> tuple[Bytes, Bytes]:
+def _read_pickle(path: Path, keys: Sequence[str]) -> tuple[Bytes, Bytes]:
     """The label columns and the pixels of a python file."""
     content = _entries(path, ("data", *keys))
     pixels = content["data"]
@@ -108,7 +108,7 @@ def _names(path: Path, count: int) -> tuple[str, ...]:
     return _check_names(path, [line.strip() for line in lines if line.strip()], count)
 
 
-def _pickled_names(path: Path, key: str, count: int) -> tuple[str, ...]:
+def _read_pickled_names(path: Path, key: str, count: int) -> tuple[str, ...]:
     return _check_names(path, _entries(path, (key,))[key], count)
 
 

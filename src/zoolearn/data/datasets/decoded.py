@@ -19,7 +19,7 @@ from torch import Tensor
 
 from zoolearn.data.datasets.progress import iter_with_bar
 from zoolearn.errors import StoreError
-from zoolearn.files import Json, checksum, load_json, replacing, save_json
+from zoolearn.files import Json, checksum, load_json, replace_file, save_json
 
 FORMAT = 1
 ABANDONED = 3600.0  # seconds without a change
@@ -103,7 +103,7 @@ def _remove_abandoned(path: Path) -> None:
 def _write_pixels(path: Path, decoding: Decoding) -> str:
     """Writes the images one after another and returns the checksum of the file."""
     digest = sha256()
-    with replacing(path) as part:
+    with replace_file(path) as part:
         with part.open("wb") as file:
             for image in iter_with_bar(decoding.images, f"decoding {path.stem}", total=decoding.shape[0]):
                 block = image.tobytes()

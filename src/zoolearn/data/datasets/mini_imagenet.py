@@ -71,7 +71,7 @@ def problems(root: Path) -> list[str]:
     folder = root / MINI_IMAGENET.layouts[0].folder
     if not MINI_IMAGENET.layouts[0].missing(root):
         try:
-            _listed_images(folder)
+            _list_images(folder)
         except DataError as error:
             found.append(str(error))
     return [problem for problem in found if problem]
@@ -91,11 +91,11 @@ def _split(classes: Mapping[str, Sequence[Item]]) -> tuple[list[Item], Counts]:
 
 
 def _decode_folder(folder: Path) -> Decoding:
-    paths, counts = _listed_images(folder)
+    paths, counts = _list_images(folder)
     return Decoding((len(paths), 3, SIDE, SIDE), _decode_images(paths), counts)
 
 
-def _listed_images(folder: Path) -> tuple[list[Path], Counts]:
+def _list_images(folder: Path) -> tuple[list[Path], Counts]:
     names, counts = _split(_read_lists(folder))
     present = set(os.listdir(folder / "images"))
     missing = [name for name in names if name not in present]

@@ -16,7 +16,7 @@ from zoolearn.lab.frames import rows_as_csv, run_rows
 from zoolearn.lab.pages.charts import chart_html
 from zoolearn.lab.plots import file_names
 from zoolearn.lab.run_figures import section_figures
-from zoolearn.lab.sections import Section, accuracies, conclusion, overview, run_table, same_in_all, sections
+from zoolearn.lab.sections import Section, accuracies, conclusion, find_common, overview, run_table, sections
 from zoolearn.lab.tables import Table
 from zoolearn.runs.results import Results
 
@@ -75,7 +75,7 @@ def _section(part: Section, key: str, alone: bool) -> str:
     """The conclusion, one figure, one table; then the other figures, every run and the commands, folded."""
     drawn = [_figure(figure, f"{key}-{place}") for place, figure in enumerate(section_figures(part), 1)]
     table = accuracies(part)
-    same = same_in_all(part)
+    same = find_common(part)
     runs = [run for _, group in part.named for run in group.runs]
     commands = "\n".join(dict.fromkeys(run.made_by for run in part.runs))
     every = f"{_table(run_table(part))}<p>{_download(key, rows_as_csv(run_rows(runs)))}</p>" if runs else ""

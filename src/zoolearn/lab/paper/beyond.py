@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
-from zoolearn.lab.groups import Group, average_accuracy, group_by_settings
-from zoolearn.lab.judge import FILE, Judged, judged_record
+from zoolearn.lab.groups import Group, group_by_settings, mean_accuracy
+from zoolearn.lab.judge import FILE, Judged, record_judgement
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
@@ -24,17 +24,17 @@ FIRST = (STREAMS[0], "100%")  # the pass that the page opens with
 COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
 
 
-def all_judged(folders: Sequence[Path]) -> list[Judged]:
+def load_judged(folders: Sequence[Path]) -> list[Judged]:
     """What `zoo judge` has found out about runs below these folders, each once."""
     found: dict[str, Judged] = {}
     for folder in folders:
-        for place, content in judged_contents(folder).items():
-            record = judged_record(content, str(place))
+        for place, content in iter_judged(folder).items():
+            record = record_judgement(content, str(place))
             found.setdefault(json.dumps([record.benchmark, record.run], sort_keys=True), record)
     return list(found.values())
 
 
-def judged_contents(folder: Path) -> dict[Path, dict[str, Json]]:
+def iter_judged(folder: Path) -> dict[Path, dict[str, Json]]:
     """What `zoo judge` has written below a folder, by where it lies."""
     found = {file.parent: load_json(file) for file in find_files(folder, FILE)}
     for file in find_files(folder, JUDGED):
@@ -269,7 +269,7 @@ def _gains(group: Group, base: Group | None) -> list[float]:
     """How far the runs of a group are above the base's of the same seed, or their mean above its mean if no seed is common."""
     if base is None or group is base:
         return []
-    ours, theirs = ({run.settings.get("seed"): average_accuracy(run) for run in each.runs} for each in (group, base))
+    ours, theirs = ({run.settings.get("seed"): mean_accuracy(run) for run in each.runs} for each in (group, base))
     common = [seed for seed in ours if seed in theirs]
     return [ours[seed] - theirs[seed] for seed in common] or [fmean(ours.values()) - fmean(theirs.values())]
 

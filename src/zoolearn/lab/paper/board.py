@@ -5,7 +5,7 @@ from pathlib import Path
 from statistics import fmean
 from textwrap import fill
 
-from zoolearn.lab.groups import Group, average_accuracy
+from zoolearn.lab.groups import Group, mean_accuracy
 from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, NONE, STREAMS, Line, board
 from zoolearn.lab.tables import Table, human, markdown, mean, percent
 from zoolearn.runs.results import Results
@@ -36,7 +36,7 @@ def name_missing(lines: Sequence[Line], stream: str) -> str:
 
 def score(line: Line) -> float:
     """The average accuracy in percent over seeds."""
-    return 100 * fmean(map(average_accuracy, line.runs))
+    return 100 * fmean(map(mean_accuracy, line.runs))
 
 
 def _cells(line: Line) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolearn.files import Json
-from zoolearn.lab.paper.beyond import judged_contents
+from zoolearn.lab.paper.beyond import iter_judged
 from zoolearn.lab.paper.compare import is_row
 from zoolearn.lab.studies.study import Study, study_contents
 from zoolearn.runs.records import ENDING, JUDGED, STUDIES, find_files, iter_contents, load_records, save_records
@@ -37,7 +37,7 @@ def collect(folders: Sequence[Path], to: Path) -> Collected:
     for place, content in _outside(to, study_contents(folders).items()):
         after.setdefault(to / STUDIES, {})[_study_name(Study.from_json(content, str(place)))] = content
     for folder in folders:
-        for place, content in _outside(to, judged_contents(folder).items()):
+        for place, content in _outside(to, iter_judged(folder).items()):
             after.setdefault(to / JUDGED, {})[names.get(place, place.name)] = content
     collected = Collected()
     for file, records in after.items():
@@ -67,15 +67,15 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
         if run.finished and (not in_study or is_row(run)) and seen.setdefault(run.identity, place) == place:
             records = files.setdefault(to / f"{run.benchmark}{ENDING}", {})
             name = named.get(run.identity) or _find_unused_name(run.spec.name, records)
-            records[name] = _without_folders(content)
+            records[name] = _strip_folders(content)
             names[place] = name
     return names
 
 
-def _without_folders(content: dict[str, Json]) -> dict[str, Json]:
+def _strip_folders(content: dict[str, Json]) -> dict[str, Json]:
     """A run's record whose commands do not say where it was written: that is a place on one machine."""
     commands = {"command": re.sub(r" --out \S+", "", content["command"])} if content.get("command") else {}
-    sittings = [_without_folders(sitting) for sitting in content.get("sittings", ())]
+    sittings = [_strip_folders(sitting) for sitting in content.get("sittings", ())]
     return {**content, **commands, **({"sittings": sittings} if sittings else {})}
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from zoolearn.files import save_text
-from zoolearn.lab.groups import Group, average_accuracy
+from zoolearn.lab.groups import Group, mean_accuracy
 from zoolearn.lab.paper import board, equal
 from zoolearn.lab.paper.compare import (
     ABOVE,
@@ -108,7 +108,7 @@ def front_page(runs: Sequence[Results]) -> str:
         *_finding(runs),
     ]
     parts += [f"The paper's figures, and the studies that were run: [figures]({PAGES.as_posix()}/figures.md).", ""]
-    text = [difference.replace("AUGMENTED", _augmented(runs)) for difference in DIFFERENCES]
+    text = [difference.replace("AUGMENTED", _note_augmentation(runs)) for difference in DIFFERENCES]
     parts += ["## Known differences", "", *(f"- {difference}" for difference in text), ""]
     return "\n".join(parts)
 
@@ -173,7 +173,7 @@ def _finding(runs: Sequence[Results]) -> list[str]:
     ]
 
 
-def _augmented(runs: Sequence[Results]) -> str:
+def _note_augmentation(runs: Sequence[Results]) -> str:
     """What isolated nets have with and without augmentation beside the paper's, on the benchmarks where both were run."""
     parts = []
     for benchmark, paper in (("split-cifar100", 71.6), ("coarse-cifar100", 58.72)):
@@ -188,7 +188,7 @@ def _augmented(runs: Sequence[Results]) -> str:
 
 
 def _mean(runs: Sequence[Results]) -> float:
-    return 100 * fmean(map(average_accuracy, runs))
+    return 100 * fmean(map(mean_accuracy, runs))
 
 
 def table_page(table: PaperTable, runs: Sequence[Results]) -> str:

@@ -48,6 +48,6 @@ def resolution(risk: float, samples: int) -> float:
     return math.sqrt(2 * share * (1 - share) / samples)
 
 
-def resolved(risk: float, samples: int) -> float:
+def estimate_noise(risk: float, samples: int) -> float:
     """The least excess over `risk` that counts: two standard errors."""
     return 2 * resolution(risk, samples)

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
-from zoolearn.lab.studies.exponent import exponent, resolved
+from zoolearn.lab.studies.exponent import estimate_noise, exponent
 from zoolearn.seeds import derive
 
 Floats = NDArray[np.float64]
@@ -261,7 +261,7 @@ def estimator_figure(test_samples: int = 500, seeds: int = 20) -> Figure:
         for seed in range(seeds):
             rng = np.random.default_rng(derive(seed, "estimator"))
             noisy = [[float(rng.binomial(test_samples, risk)) / test_samples for risk in row] for row in risks]
-            floors = [resolved(min(row), test_samples) for row in noisy]
+            floors = [estimate_noise(min(row), test_samples) for row in noisy]
             if (estimate := exponent(noisy[0], noisy[1], *floors)) is not None:
                 estimates.append(estimate)
         measured.append(float(np.mean(estimates)))

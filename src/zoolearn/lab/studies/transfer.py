@@ -21,7 +21,7 @@ from zoolearn.data.task import Task
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.lab.figures import Figure
-from zoolearn.lab.studies.exponent import exponent, resolved
+from zoolearn.lab.studies.exponent import estimate_noise, exponent
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.nets.net import Net
@@ -129,5 +129,5 @@ def figures(setup: Setup, parts: Mapping[str, Mapping[str, Json]]) -> list[Figur
 
 def _estimate(part: Mapping[str, Json], i: int, j: int) -> float | None:
     on_i, on_j = ([row[task] for row in part["risks"]] for task in (i, j))
-    floors = (resolved(min(risks), part["test_samples"][task]) for task, risks in ((i, on_i), (j, on_j)))
+    floors = (estimate_noise(min(risks), part["test_samples"][task]) for task, risks in ((i, on_i), (j, on_j)))
     return exponent(on_i, on_j, *floors)

@@ -10,7 +10,7 @@ from statistics import fmean
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.files import Json
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
-from zoolearn.lab.groups import average_accuracy
+from zoolearn.lab.groups import mean_accuracy
 from zoolearn.lab.studies.setup import Setup, mean_and_error
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
@@ -79,7 +79,7 @@ def _gains(runs: Mapping[str, Sequence[Results]], pairs: Mapping[str, tuple[str,
 
 
 def _accuracies(runs: Sequence[Results]) -> list[float]:
-    return [100 * average_accuracy(run) for run in runs]
+    return [100 * mean_accuracy(run) for run in runs]
 
 
 def _seconds(runs: Sequence[Results]) -> float:

@@ -176,7 +176,7 @@ def sequence(body: nn.Module) -> list[nn.Module]:
     return [inner for module in body for inner in sequence(module)]
 
 
-class Guard:
+class GradientMask:
     """Scales the gradients of some parameters by fixed factors: 0 protects a weight fully, 1 leaves it free.
 
     Blocking is exact. A protected weight's gradient is 0 from an episode's first step on, and weight decay is added before
@@ -185,7 +185,7 @@ class Guard:
 
     >>> weight = torch.nn.Parameter(torch.ones(2))
     >>> weight.grad = torch.ones(2)
-    >>> Guard([(weight, torch.tensor([0.0, 1.0]))], weight_decay=0.5)()
+    >>> GradientMask([(weight, torch.tensor([0.0, 1.0]))], weight_decay=0.5)()
     >>> weight.grad.tolist()
     [0.0, 1.5]
     """

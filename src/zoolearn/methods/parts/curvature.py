@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from zoolearn.data.task import Examples
 from zoolearn.methods.parts.flat import Flat
-from zoolearn.methods.parts.pergrad import evaluating, exact
+from zoolearn.methods.parts.pergrad import evaluation_mode, exact
 from zoolearn.nets.net import Net
 
 Trace = list[tuple[nn.Linear, Tensor, Tensor]]  # every call of a linear layer: its inputs and its outputs
@@ -26,16 +26,16 @@ def gauss_newton_diagonal(net: Net, task: str, flat: Flat, x: Tensor, rows: int 
         labels = torch.zeros(len(x), dtype=torch.int64, device=x.device)
         return exact(net, task, flat, Examples(x, labels), 0, rows) * len(x)
     totals = {id(parameter): torch.zeros_like(parameter) for parameter in flat.parameters}
-    with evaluating(net), torch.enable_grad():
+    with evaluation_mode(net), torch.enable_grad():
         for part in torch.split(x, rows):
-            with tracing(net) as trace:
+            with trace_layers(net) as trace:
                 logits = net(part, task)
             _add_squares(totals, trace, torch.log_softmax(logits, dim=1))
     return torch.cat([totals[id(parameter)].reshape(-1) for parameter in flat.parameters])
 
 
 @contextmanager
-def tracing(net: Net) -> Iterator[Trace]:
+def trace_layers(net: Net) -> Iterator[Trace]:
     """Notes what goes into and comes out of every linear layer inside the block."""
     trace: Trace = []
 

@@ -44,14 +44,14 @@ def sample_gradients(
     gradients = vmap(grad(value), in_dims=(None, 0, 0))
     rows = max(1, chunk_bytes // (4 * len(flat)))
     for inputs, chosen in zip(torch.split(x, rows), torch.split(labels, rows), strict=True):
-        with evaluating(net), torch.no_grad():  # the heads stay outside: nothing is to be differentiated twice
+        with evaluation_mode(net), torch.no_grad():  # the heads stay outside: nothing is to be differentiated twice
             parts = gradients(moved, net.normalize(inputs), chosen)
         passed.rows["asked"] += len(chosen) - 1  # all of them looked like one row to the net
         yield torch.cat([parts[name].reshape(len(chosen), -1) for name in moved], dim=1)
 
 
 @contextmanager
-def evaluating(net: Net) -> Iterator[None]:
+def evaluation_mode(net: Net) -> Iterator[None]:
     """Evaluation mode inside the block, the mode that it was in afterwards."""
     training = net.training
     net.eval()
@@ -90,7 +90,7 @@ def batched(net: Net, task: str, flat: Flat, examples: Examples, seed: int, batc
     """Squares of mean gradients over batches, as most published code has it: too low by about the batch size."""
     total = torch.zeros_like(flat.data())
     batches = list(zip(torch.split(examples.x, batch_size), torch.split(examples.y, batch_size), strict=True))
-    with evaluating(net):
+    with evaluation_mode(net):
         for x, y in batches:
             total += flat.gradient_of(F.cross_entropy(net(x, task), y)).square_()
     return total / len(batches)
@@ -103,7 +103,7 @@ def tag(net: Net, task: str, flat: Flat, examples: Examples, seed: int, batch_si
     """
     with global_seed(seed, torch.device("cpu")):
         untrained = nn.Linear(net.head(task).in_features, net.head(task).out_features).to(examples.x.device)
-    with evaluating(net):
+    with evaluation_mode(net):
         features = net.embed(examples.x)
         own = net.head(task)(features).gather(1, examples.y[:, None])[:, 0]
         return flat.gradient_of((untrained(features).logsumexp(dim=1) - own).mean()).square_()
@@ -113,7 +113,7 @@ FISHERS: dict[str, Fisher] = {"exact": exact, "sample": sampled, "true": observe
 
 
 def _probabilities(net: Net, task: str, x: Tensor) -> Tensor:
-    with evaluating(net), torch.no_grad():
+    with evaluation_mode(net), torch.no_grad():
         return torch.cat([torch.softmax(net(rows, task), dim=1) for rows in torch.split(x, 256)])
 
 

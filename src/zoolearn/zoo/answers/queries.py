@@ -37,7 +37,7 @@ def read_rows(x: Any, settings: ZooSettings, embed: Embed | None = None) -> Tens
 
 def _from_paths(paths: Sequence[Path], settings: ZooSettings, embed: Embed | None) -> Tensor:
     columns = Columns(wanted=settings.columns, embed=embed)
-    return _together([block for _, block in iter_blocks(paths, settings.shape or (), columns)])
+    return _join_blocks([block for _, block in iter_blocks(paths, settings.shape or (), columns)])
 
 
 def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
@@ -54,10 +54,10 @@ def _from_frame(table: Mapping[str, Any], settings: ZooSettings, embed: Embed | 
     columns = Columns(wanted=wanted, features=width, pictures=is_picture, embed=embed)
     rows = range(len(next(iter(table.values()), ())))
     source = table_source(Path("the frame"), table, rows, columns, labelled=False)
-    return _together(list(source.blocks(range(len(source)), shape)))
+    return _join_blocks(list(source.blocks(range(len(source)), shape)))
 
 
-def _together(blocks: Sequence[Block]) -> Tensor:
+def _join_blocks(blocks: Sequence[Block]) -> Tensor:
     """The rows of all blocks; raises if one cannot be read, so that answers stay aligned with inputs."""
     broken = [row for block in blocks for row in block.broken]
     if broken:

@@ -69,8 +69,8 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     """The cost of forgetting a task; raises if another task would be left without an answer."""
     entry = index.task(task)
     touched = [member for member in index.members if index.depends_on(member, task)]
-    alone = tuple(member.number for member in touched if not _left(index, member, task))
-    again = [member for member in touched if _left(index, member, task)]
+    alone = tuple(member.number for member in touched if not _find_left(index, member, task))
+    again = [member for member in touched if _find_left(index, member, task)]
     if not drop:
         _check_without_rows(index, task, again)
     _check_silence(index, task, drop=drop)
@@ -86,7 +86,7 @@ def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
     )
 
 
-def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
+def _find_left(index: Index, member: MemberEntry, task: str) -> set[str]:
     """The tasks that a member can still vote on without `task`; none if it was trained on nothing else."""
     if not index.depends_on(member, task):
         return set(member.share)
@@ -97,7 +97,7 @@ def _left(index: Index, member: MemberEntry, task: str) -> set[str]:
 
 def _check_silence(index: Index, task: str, *, drop: bool) -> None:
     stay = [member for member in index.members if not (drop and index.depends_on(member, task))]
-    left = {member.number: _left(index, member, task) for member in stay}
+    left = {member.number: _find_left(index, member, task) for member in stay}
     for name in index.tasks:
         since = index.tasks[name].last_class
         able = [member for member in stay if name in left[member.number] and member.episode >= since]
@@ -143,7 +143,7 @@ def iter_remove_task(
         learner,
         names,
         is_touched=lambda member: index.depends_on(member, task),
-        stays=lambda member: not drop and bool(_left(index, member, task)),
+        stays=lambda member: not drop and bool(_find_left(index, member, task)),
         but=task,
     )
     log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]

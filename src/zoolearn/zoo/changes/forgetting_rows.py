@@ -47,7 +47,7 @@ def find_file_rows(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequenc
     matched: set[str] = set()
     for entry in tasks:
         for side in SIDES:
-            made_of = [row for arrival in entry.arrivals for row in _made_of(folder, arrival.rows(side))]
+            made_of = [row for arrival in entry.arrivals for row in _list_origins(folder, arrival.rows(side))]
             same = [{word for word in words if word == name or digests.get(word) == id_} for name, id_ in made_of]
             numbers = frozenset(number for number, each in enumerate(same) if each)
             matched = matched.union(*same)
@@ -60,7 +60,7 @@ def find_file_rows(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequenc
     return {name: sides for name, sides in found.items() if any(sides.values())}
 
 
-def _made_of(folder: ZooFolder, rows: Rows | None) -> list[tuple[str, bytes]]:
+def _list_origins(folder: ZooFolder, rows: Rows | None) -> list[tuple[str, bytes]]:
     """The name and the digest of the file that each row was made of."""
     if rows is None:
         return []

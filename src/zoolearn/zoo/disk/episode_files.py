@@ -28,7 +28,7 @@ class Prints(Struct, frozen=True, array_like=True, gc=False):
     rows: bytes
 
 
-class State(Struct):
+class HeadState(Struct):
     """What the head of an index says of a zoo: its settings, not yet checked, and the ends of its journals."""
 
     generation: Count
@@ -48,7 +48,7 @@ class EpisodeFiles:
         self.rows = Body(folder, "rows", Prints)
         self.contents = Journal(folder, "contents", Entry)
 
-    def read(self, head: State, settings: ZooSettings) -> Records:
+    def read(self, head: HeadState, settings: ZooSettings) -> Records:
         """The episodes of a head, each checked when it is read."""
         self.contents.read(head.contents)
         return self._read(head.episodes, head.rows, settings)

@@ -37,7 +37,7 @@ from torch import Tensor
 
 from zoolearn.errors import StoreError
 from zoolearn.files import checksum, flush, read_tensor, save_tensors
-from zoolearn.locks import locked
+from zoolearn.locks import lock_folder
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.disk.arrivals import Dtype, Stored
 from zoolearn.zoo.disk.entries import LogEntry
@@ -141,7 +141,7 @@ class ZooFolder:
     def _locked(self, patience: float) -> Iterator[None]:
         until = time.monotonic() + patience
         while True:
-            lock = locked(self.path)
+            lock = lock_folder(self.path)
             try:
                 lock.__enter__()
                 break

@@ -20,7 +20,7 @@ from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_json, save_json
 from zoolearn.zoo.disk.arrivals import Stored
 from zoolearn.zoo.disk.entries import LogEntry
-from zoolearn.zoo.disk.episode_files import EpisodeFiles, State
+from zoolearn.zoo.disk.episode_files import EpisodeFiles, HeadState
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_checks import check_index, check_printable
 from zoolearn.zoo.disk.journal import Chain, Journal, Mark
@@ -94,7 +94,7 @@ class IndexFiles:
 
     def _state(self, head: Json, files: EpisodeFiles) -> Index:
         """What a head says of a zoo, that of now or of the one before."""
-        state = self._read(head, State)
+        state = self._read(head, HeadState)
         chosen, settings = (read_settings(record, f"{self.head}.settings") for record in (state.chosen, state.settings))
         return Index(chosen, settings, state.generation, files.read(state, settings))
 
@@ -153,7 +153,7 @@ class IndexFiles:
         """What the head keeps of itself as it is now, where that is what undo gives back."""
         if index.before is None or self.known is None:
             return None
-        return {word: self.known[0][word] for word in State.__struct_fields__}
+        return {word: self.known[0][word] for word in HeadState.__struct_fields__}
 
     @property
     def bytes(self) -> int:

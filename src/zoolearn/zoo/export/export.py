@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.errors import MissingData, SettingsError, StoreError
-from zoolearn.files import replacing
+from zoolearn.files import replace_file
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
@@ -51,7 +51,7 @@ class Exported:
     pictures: int = 0
 
 
-class Ensemble(nn.Module):
+class ExportedEnsemble(nn.Module):
     """The members that answer for one task, as a module of raw inputs."""
 
     def __init__(self, nets: Sequence[tuple[Net, float]], task: str, temperature: float) -> None:
@@ -121,12 +121,12 @@ def export(
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
     check_target(path, overwrite=overwrite)
-    ensemble = Ensemble(nets, task.name, temperature).cpu().eval()
+    ensemble = ExportedEnsemble(nets, task.name, temperature).cpu().eval()
     rows = rows[:ROWS_CHECKED]
     sample = torch.zeros(
         2, *rows.shape[1:], dtype=rows.dtype
     )  # never a stored row: programs carry their example inputs
-    with replacing(path) as part:
+    with replace_file(path) as part:
         named = part.with_name(part.name + SUFFIXES[to])  # the writers look at the end of the name
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
@@ -162,7 +162,7 @@ def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, r
     return combine(said, [share for _, share in nets], knows, task.classes)
 
 
-def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
+def _write_torch(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
     program = torch.export.export(ensemble, (sample,), dynamic_shapes=({0: torch.export.Dim("rows")},))
     notes = {"task.json": json.dumps({"task": task.name, "classes": task.classes})}
     torch.export.save(program, path, extra_files=notes)
@@ -171,7 +171,7 @@ def _write_torch(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry
     return answers.clone()
 
 
-def _write_onnx(ensemble: Ensemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
+def _write_onnx(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
     onnx = import_onnx("onnxscript")  # torch needs it, too
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
     with warnings.catch_warnings():

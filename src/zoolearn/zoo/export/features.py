@@ -17,7 +17,7 @@ from zoolearn.data.task import STEP
 from zoolearn.errors import SettingsError, StoreError
 from zoolearn.features import Extractor
 from zoolearn.features.probe import probe_picture
-from zoolearn.files import Json, replacing
+from zoolearn.files import Json, replace_file
 from zoolearn.nets.net import Net
 from zoolearn.seeds import generator
 from zoolearn.training.predict import probabilities
@@ -70,12 +70,12 @@ def export_on_features(
     difference = float((found - probabilities(net, rows, task.name, EXACT)).abs().max())
     if not difference <= max(TOLERANCE, _play(net, rows, task.name)):
         raise StoreError(f"the exported file answers differently from the zoo, by up to {difference:.2g}; not written")
-    with replacing(path) as part:
+    with replace_file(path) as part:
         part.write_bytes(made)
     return Exported(path, len(made), len(pictures), difference, 1)
 
 
-def at_temperature(net: Net, task: str, temperature: float) -> Net:
+def scale_head(net: Net, task: str, temperature: float) -> Net:
     """A net that answers alone for a task, with what calibrates its answers in its head."""
     made, factor = deepcopy(net), 1.0 / temperature
     with torch.no_grad():

@@ -59,7 +59,7 @@ def pixel_count(source: Path | IO[bytes]) -> int:
     return _with_image(source, lambda image: image.width * image.height)
 
 
-def decode(source: Path | IO[bytes], shape: Shape) -> NDArray[np.uint8]:
+def decode_picture(source: Path | IO[bytes], shape: Shape) -> NDArray[np.uint8]:
     """The pixels of an image file, brought to (channels, height, width)."""
     return _with_image(source, lambda image: _fit(image, shape))
 

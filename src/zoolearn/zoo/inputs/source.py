@@ -18,7 +18,7 @@ from zoolearn.nets.backbones import Shape
 from zoolearn.words import some
 from zoolearn.zoo.inputs.cells import LARGEST, list_lines, list_missing
 from zoolearn.zoo.inputs.look import Look
-from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode, fit_pixels, picture_size
+from zoolearn.zoo.inputs.pictures import Size, Undecodable, decode_picture, fit_pixels, picture_size
 
 PICTURES_AT_ONCE = 64  # a block; large ones take a second or two: how often progress is told
 MOST_DECODERS = 8  # 12 megapixels that cannot be decoded smaller take 40 to 75 MB each meanwhile, as WebP 200
@@ -139,7 +139,7 @@ class Pictures(Source):
 
     def _decode(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
         try:
-            return decode(self.opened(row), shape)
+            return decode_picture(self.opened(row), shape)
         except Undecodable as error:
             return Broken(self.name(row), str(error))
 

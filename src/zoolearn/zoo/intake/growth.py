@@ -42,7 +42,7 @@ class Growth:
         counts = Counter(labels)
         known = [name for name in entry.classes if counts[name]]
         new = sorted(counts.keys() - {*entry.classes}, key=natural)
-        near = {name: other for name in new if (other := nearly(name, entry.classes)) is not None}
+        near = {name: other for name in new if (other := find_similar(name, entry.classes)) is not None}
         return cls(entry.name, {name: counts[name] for name in known}, {name: counts[name] for name in new}, near)
 
     def __str__(self) -> str:
@@ -76,10 +76,10 @@ class Growth:
             raise DataError(f"{words}; announce what is meant to be new: {flags} (new_classes={names[:MOST_NAMED]!r})")
 
 
-def nearly(name: str, known: Collection[str]) -> str | None:
+def find_similar(name: str, known: Collection[str]) -> str | None:
     """The known name that this one may be a typo of: it differs by case, spaces or one letter.
 
-    >>> nearly("Heron", ["heron"]), nearly("herron", ["heron"]), nearly("rat", ["cat"]), nearly("class 2", ["class 1"])
+    >>> find_similar("Heron", ["heron"]), find_similar("herron", ["heron"]), find_similar("rat", ["cat"]), find_similar("class 2", ["class 1"])
     ('heron', 'heron', None, None)
     """
     return next((other for other in known if _are_alike(_bare(name), _bare(other))), None)

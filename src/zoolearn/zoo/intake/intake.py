@@ -24,7 +24,7 @@ from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.intake.extracting import row_ids, to_rows
 from zoolearn.zoo.intake.growth import Growth, NewClasses
 from zoolearn.zoo.intake.holdout import Holdout
-from zoolearn.zoo.intake.leaks import Prints, digest_rows, store_digests
+from zoolearn.zoo.intake.leaks import Fingerprints, digest_rows, store_digests
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
 from zoolearn.zoo.settings import LONGEST_NAME, ZooSettings
 
@@ -168,7 +168,7 @@ def store_task(
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
-    settings = _settle_by(task, index.settings) if not index.tasks else index.settings
+    settings = _complete_settings(task, index.settings) if not index.tasks else index.settings
     found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]
     if (found, dtype) not in taken:
@@ -184,7 +184,7 @@ def store_task(
     return replace(index, settings=settings), arrival
 
 
-def _settle_by(task: Task, settings: ZooSettings) -> ZooSettings:
+def _complete_settings(task: Task, settings: ZooSettings) -> ZooSettings:
     if settings.features is not None:
         return settings
     shape = task.shape
@@ -256,13 +256,13 @@ def _iter_read(
     what: str,
     extractor: Extractor | None,
 ) -> Generator[Step, None, Taken]:
-    """Writes the rows that can be read, whatever side they come to; collects the others."""
+    """Writes all readable rows, whatever their side; collects the others."""
     if settings.takes_texts and (look := source.look()).kind != "texts" and look.dtype != "int16":
         raise DataError(f"{source.where} holds {look}; this zoo takes texts, or what it stores of them in int16")
     numbers = class_numbers(source, classes)
     rows: list[int] = []
     broken: list[Broken] = []
-    prints = Prints()
+    prints = Fingerprints()
     ids: list[NDArray[np.uint8]] = []
     yield Step(what, 0, len(source))
     with folder.open_rows(settings.stored_dtype, settings.stored_shape) as writer:

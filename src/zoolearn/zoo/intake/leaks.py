@@ -34,7 +34,7 @@ Digests = NDArray[np.uint64]
 
 
 @dataclass
-class Prints:
+class Fingerprints:
     """Fingerprints of rows: a digest of each, and thumbnails of pictures."""
 
     digests: list[Digests] = field(default_factory=list)

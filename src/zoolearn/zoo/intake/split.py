@@ -18,7 +18,14 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import choose_rows, load_labels
 from zoolearn.zoo.inputs.source import Broken, Source
 from zoolearn.zoo.intake.holdout import Holdout, last_rows, random_rows
-from zoolearn.zoo.intake.leaks import Digests, Prints, iter_earlier_sides, join_by_names, join_groups, read_digests
+from zoolearn.zoo.intake.leaks import (
+    Digests,
+    Fingerprints,
+    iter_earlier_sides,
+    join_by_names,
+    join_groups,
+    read_digests,
+)
 
 MOST_ALIKE = 5  # groups of pictures that are named
 
@@ -31,7 +38,7 @@ class Taken:
     rows: list[int]
     labels: NDArray[np.int64]
     stored: Stored
-    prints: Prints
+    prints: Fingerprints
     broken: tuple[Broken, ...]
     ids: NDArray[np.uint8] | None = None  # digests of the files that rows are features of
 
@@ -72,15 +79,19 @@ def _divide(
     data = read[0]
     if len(read) == 2:
         held = list(range(len(read[1].rows)))
-        side, notes = _without_copies(data, list(range(len(data.rows))), read[1].prints.all)
+        side, notes = _drop_copies(data, list(range(len(data.rows))), read[1].prints.all)
         notes += _lookalikes_across(data, read[1])
     elif holdout.last is not None:
         last = last_rows(data.labels, holdout.last)
         held = last.held
-        side, notes = _without_copies(data, last.train, data.prints.all[held])
+        side, notes = _drop_copies(data, last.train, data.prints.all[held])
     else:
         return _divide_at_random(folder, index, name, data, classes, holdout)
-    return (side, held), [*notes, *_contradictions(data, classes), *_held_earlier(folder, index, data.prints.all[side])]
+    return (side, held), [
+        *notes,
+        *_contradictions(data, classes),
+        *_count_held_earlier(folder, index, data.prints.all[side]),
+    ]
 
 
 def find_known_rows(
@@ -126,7 +137,7 @@ def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]
     return dict(zip(digests.tolist(), labels.tolist(), strict=True))
 
 
-def _without_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[int], list[str]]:
+def _drop_copies(data: Taken, train: list[int], held: Digests) -> tuple[list[int], list[str]]:
     """The training rows without those that are held out too."""
     known = set(held.tolist())
     copied = {row for row in train if int(data.prints.all[row]) in known}
@@ -149,7 +160,7 @@ def _divide_at_random(
         if data.source.groups is None:
             raise DataError(f"{data.source.where} has no column {holdout.group!r} to hold out by; groups are in tables")
         groups = join_by_names(groups, [data.source.groups[row] for row in data.rows])
-    own, others = _fixed(folder, index, name, data.prints.all, groups)
+    own, others = _find_fixed(folder, index, name, data.prints.all, groups)
     place = ("holdout", name, len(index.episodes)) if name in index.tasks else ("holdout", name)
     split = random_rows(data.labels, groups, holdout.share, derive(index.settings.seed, *place), {**others, **own})
     notes = _copies(data, copies) + _alike(data, pairs) + _contradictions(data, classes)
@@ -165,7 +176,7 @@ def _divide_at_random(
     return (split.train, split.held), notes
 
 
-def _fixed(
+def _find_fixed(
     folder: ZooFolder, index: Index, name: str, prints: Digests, groups: NDArray[np.int64]
 ) -> tuple[dict[int, str], dict[int, str]]:
     """The sides of groups with a row of this or an earlier task; held out, if it is so in any."""
@@ -191,7 +202,7 @@ def drop_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arri
             f"task {arrival.task!r}: all rows to train on of class {arrival.classes[counts.index(0)]!r} are test rows too; "
             "give other rows to test on"
         )
-    notes = _held_earlier(folder, index, prints)
+    notes = _count_held_earlier(folder, index, prints)
     if len(kept) == train.count:
         return arrival, notes
     rest = choose_rows(folder, train, kept, labels[kept])
@@ -200,7 +211,7 @@ def drop_copies(folder: ZooFolder, index: Index, arrival: Arrival) -> tuple[Arri
     return changed(arrival, train=rest, counts=arrived), [left, *notes]
 
 
-def _held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
+def _count_held_earlier(folder: ZooFolder, index: Index, prints: Digests) -> list[str]:
     sides = iter_earlier_sides(folder, index, prints)
     counts = {task: int(np.isin(prints, known).sum()) for task, side, known in sides if side == "held"}
     return [
@@ -232,7 +243,7 @@ def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
 
 
 def _lookalikes_across(train: Taken, held: Taken) -> list[str]:
-    both = Prints(train.prints.digests + held.prints.digests, train.prints.thumbnails + held.prints.thumbnails)
+    both = Fingerprints(train.prints.digests + held.prints.digests, train.prints.thumbnails + held.prints.thumbnails)
     cut = len(train.rows)
     across = [(one, other - cut) for one, other in both.lookalikes() if one < cut <= other]
     pairs = [f"{held.source.name(held.rows[other])} like {train.source.name(train.rows[one])}" for one, other in across]

@@ -22,7 +22,7 @@ from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
-from zoolearn.zoo.auto_epochs import OwnedZoo, Plan
+from zoolearn.zoo.auto_epochs import EpisodePlan, OwnedZoo
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows
 from zoolearn.zoo.disk.entries import EpisodeEntry, Measure, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
@@ -30,7 +30,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import choose_rows, load_arrival, load_examples, load_inputs, load_labels
 from zoolearn.zoo.learning.evaluation import held_out_scores
-from zoolearn.zoo.learning.gate import changes_between
+from zoolearn.zoo.learning.gate import compare_answers
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, load_learner, measure_answers
 from zoolearn.zoo.learning.scores import Change, Scores, Share
 from zoolearn.zoo.learning.statistics import correct_statistics, load_statistics, store_statistics
@@ -81,7 +81,7 @@ def iter_episode(
     epochs: int | None = None,
     *,
     heads_only: bool = False,
-) -> Generator[Plan | Progress, None, tuple[Index, Learned]]:
+) -> Generator[EpisodePlan | Progress, None, tuple[Index, Learned]]:
     """Yields the plan of the episode, then progress; writes its member, and returns the new index and the outcome.
 
     The member is trained on a new task, or on the kept and the new rows of a known one. With `heads_only`, or if no rows are
@@ -104,7 +104,7 @@ def iter_episode(
         if part.part:
             seen_by = source = load_statistics(folder, index, net_of, arrival.task, learner)
         if heads_only and learner.replay:
-            source = newest_features(index, arrival.task)
+            source = find_features(index, arrival.task)
             learner.refit(part, learner.members[index.records.members.index(source.number)])
             seen_by = seen_by or source
         else:
@@ -129,7 +129,7 @@ def _entries(
         entry = make_entry(member, number + place, tasks, seed, 0.0, 0)
         if not member.trained:
             assert source is not None
-            entry = changed(entry, refits=source.sees_as, saw=saw_of(source, but=task))
+            entry = changed(entry, refits=source.sees_as, saw=list_seen(source, but=task))
         entries.append(entry)
     return entries
 
@@ -172,7 +172,7 @@ def _end_episode(
         grown.measures,
         entry.seconds,
         held_out_scores(folder, grown, arrival.task),
-        changes_between(folder, index, grown, entry.heads),
+        compare_answers(folder, index, grown, entry.heads),
         new_classes=arrival.classes if arrival.task in index.tasks else (),
         refits=entry.refits,
     )
@@ -218,7 +218,7 @@ def make_entry(
     )
 
 
-def saw_of(source: MemberEntry, but: str) -> tuple[str, ...]:
+def list_seen(source: MemberEntry, but: str) -> tuple[str, ...]:
     """The tasks that a member's features were trained on, without `but`."""
     return tuple(name for name in dict.fromkeys((*source.tasks, *source.saw)) if name != but)
 
@@ -238,7 +238,7 @@ def check_heads_only(index: Index, arrival: Arrival) -> None:
         )
 
 
-def newest_features(index: Index, task: str) -> MemberEntry:
+def find_features(index: Index, task: str) -> MemberEntry:
     """The newest trained member that votes on a task; one that refits another has no features of its own."""
     return max(index.with_votes_on(task), key=lambda member: (member.refits is None, member.number))
 

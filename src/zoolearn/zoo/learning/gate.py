@@ -10,7 +10,7 @@ from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Change
 
 
-def changes_between(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
+def compare_answers(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
     """The changes of accuracy of tasks that were known before, from stored votes."""
     votes = StoredVotes(folder, after)
     return {name: _change(votes, before, name) for name in tasks if name in before.tasks}
@@ -33,7 +33,7 @@ def check_limit(unless_worse: float | None) -> None:
         )
 
 
-def tasks_below(changes: Mapping[str, Change], unless_worse: float | None) -> tuple[str, ...]:
+def find_worse(changes: Mapping[str, Change], unless_worse: float | None) -> tuple[str, ...]:
     """The tasks that lost more than they may, beyond chance."""
     if unless_worse is None:
         return ()

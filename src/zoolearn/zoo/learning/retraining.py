@@ -18,7 +18,7 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import load_task
-from zoolearn.zoo.learning.episode import ask_earlier_members, make_entry, measure, saw_of, write_member
+from zoolearn.zoo.learning.episode import ask_earlier_members, list_seen, make_entry, measure, write_member
 from zoolearn.zoo.learning.recall import count_arrived, list_members, load_net
 from zoolearn.zoo.learning.statistics import recompute_statistics
 from zoolearn.zoo.settings import Names
@@ -84,7 +84,7 @@ def _iter_retrain_member(
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
     if source is not None:
-        entry = changed(entry, refits=member.refits, saw=saw_of(rest.members[source], but=remaining[0]))
+        entry = changed(entry, refits=member.refits, saw=list_seen(rest.members[source], but=remaining[0]))
     return write_member(folder, rest, entry, made.net, learner.recipe, {})
 
 
@@ -92,7 +92,7 @@ def _ask_again(
     folder: ZooFolder, members: Sequence[MemberEntry], rest: Index, recipe: Recipe, names: Names | None
 ) -> Index:
     """Updates the votes of members that changed on rows held out of later arrivals."""
-    same = _same(members, rest)
+    same = _find_unchanged(members, rest)
 
     def net_of(member: MemberEntry) -> Net:
         return load_net(folder, rest, member, names)
@@ -112,7 +112,7 @@ def _count_again(
     changed_rows: Mapping[str, int],
 ) -> Index:
     """Recomputes statistics, from kept rows, whose features or rows have changed."""
-    unchanged = _same(members, rest)
+    unchanged = _find_unchanged(members, rest)
     same = {member.sees_as for member in rest.members if member.number in unchanged}
 
     def net_of(member: MemberEntry) -> Net:
@@ -125,7 +125,7 @@ def _count_again(
     return rest
 
 
-def _same(members: Sequence[MemberEntry], rest: Index) -> set[int]:
+def _find_unchanged(members: Sequence[MemberEntry], rest: Index) -> set[int]:
     """The numbers of members that did not change."""
     were = {member.number: member for member in members}
     return {member.number for member in rest.members if were[member.number] == member}

@@ -89,7 +89,7 @@ def _describe(learned: Learned) -> dict[str, Any]:
         assert before is not None
         detail[name] = {"before": before.accuracy, **_ends(after), "change": change.to_json()}
     if learned.task in learned.changes:
-        detail[learned.task]["grown"] = _grown(learned)
+        detail[learned.task]["grown"] = _describe_growth(learned)
     for name, share in detail.items():
         share["balanced_accuracy"] = learned.after[name].balanced
     return {
@@ -101,7 +101,7 @@ def _describe(learned: Learned) -> dict[str, Any]:
     }
 
 
-def _grown(learned: Learned) -> dict[str, Any]:
+def _describe_growth(learned: Learned) -> dict[str, Any]:
     """The accuracies of old and new classes of a task that grew; the change is that among the old ones."""
     new = {name: learned.scores.of_class(name) for name in learned.new_classes}
     return {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from zoolearn.errors import unknown_name
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.inputs.cells import LARGEST
-from zoolearn.zoo.inputs.pictures import Undecodable, decode, pixel_count
+from zoolearn.zoo.inputs.pictures import Undecodable, decode_picture, pixel_count
 from zoolearn.zoo.serve.problems import Problem
 
 Rows = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int16]  # the last: features of texts
@@ -145,7 +145,7 @@ def from_images(files: Sequence[tuple[str, bytes]], shape: Shape, most: int, mos
                     f"the images up to {name[:80]!r} have {pixels:,} pixels, more than {most_pixels:,}; send smaller ones, or "
                     "fewer at a time",
                 )
-            rows[place] = decode(io.BytesIO(content), shape)
+            rows[place] = decode_picture(io.BytesIO(content), shape)
         except Undecodable as error:
             raise Problem(422, f"image {place + 1}, {name[:80]!r}: {error}; send PNG, JPEG or the like") from error
     return rows

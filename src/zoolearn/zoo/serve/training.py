@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.errors import StoreError
-from zoolearn.locks import locked
+from zoolearn.locks import lock_folder
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.intake.growth import Growth
 from zoolearn.zoo.serve.archive import unpack
@@ -51,7 +51,7 @@ class Training:
         if self.taken:
             raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
         temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
-        order = Order(self, name, temporary, locked(temporary))
+        order = Order(self, name, temporary, lock_folder(temporary))
         self.taken = True
         try:
             yield order
@@ -110,7 +110,7 @@ def remove_left_behind() -> None:
         with suppress(StoreError, OSError):
             facts = path.lstat()
             if stat.S_ISDIR(facts.st_mode) and facts.st_uid == getattr(os, "getuid", lambda: 0)():
-                with locked(path):
+                with lock_folder(path):
                     shutil.rmtree(path, ignore_errors=True)
 
 
