@@ -158,7 +158,7 @@ def test_every_method_learns_from_features(name, stream) -> None:
 
 @pytest.mark.parametrize("names", [["isolated"], ["isolated", "hat"]])
 def test_nets_on_features_are_mlps_unless_another_is_named(names, monkeypatch) -> None:
-    monkeypatch.setattr(form, "open_extractor", lambda _: Extractor.of_function(bright, size=SIZE))
+    monkeypatch.setattr(form, "open_extractor_file", lambda _: Extractor.of_function(bright, size=SIZE))
     for flags, backbone in (([], "mlp"), (["--backbone", "mlp-100"], "mlp-100")):
         filled = form.read_form(names, ["split-digits", "--features", "any.onnx", *flags], "zoo run", form.RunOptions)
         for name in names:

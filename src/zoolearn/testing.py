@@ -1,7 +1,7 @@
-"""The contract of learners, offered to everyone: `check_learner(Mine)` asks a method all that every method here must keep.
+"""The contract of learners: `check_learner(Mine)` checks a method for everything that all methods here guarantee.
 
 Each check is a function of a `Subject` and raises an AssertionError with a sentence; `CHECKS` lists them. They use toy
-tasks, of two and three classes, that a small net learns in a moment.
+tasks of two and three classes that a small net learns in a moment.
 """
 
 import random
@@ -51,7 +51,7 @@ def show(learner: Learner, tasks: Iterable[Task]) -> Learner:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A method to be asked: a class of learners, or a function that makes them, and settings of its own."""
+    """A method to check: a class of learners, or a function that makes them, and settings."""
 
     make: Callable[..., Learner]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -61,17 +61,17 @@ class Subject:
 
     @cached_property
     def learned(self) -> Learner:
-        """One that has met all toys; for looking at, not for changing."""
+        """A learner that has met all toys; not to be changed."""
         return show(self.fresh(LEARNING), TOYS)
 
     @cached_property
     def undisturbed(self) -> Mapping[str, Tensor]:
-        """What one answers that met all toys without a break."""
+        """The answers of a learner that met all toys without interruption."""
         return answers(show(self.fresh(), TOYS))
 
 
 def check_learner(make: Callable[..., Learner], **settings: Any) -> None:
-    """Asks a method every check; the first that it fails is an AssertionError which says what it did.
+    """Runs every check on a method; the first failure is an AssertionError that says what it did.
 
     >>> from zoolearn import FineTune
     >>> check_learner(FineTune)
@@ -105,7 +105,7 @@ def check_answers(subject: Subject) -> None:
 
 
 def check_asking(subject: Subject) -> None:
-    """Asking changes nothing, and an answer does not depend on the rows beside it."""
+    """Predicting changes nothing, and an answer does not depend on the other rows."""
     learner, task = subject.learned, TOYS[0]
     whole = learner.predict_proba(task.test.x, task.name)
     single = torch.cat([learner.predict_proba(row[None], task.name) for row in task.test.x[:4]])
@@ -144,7 +144,7 @@ def check_test_data(subject: Subject) -> None:
 
 
 def check_abandoned(subject: Subject) -> None:
-    """An episode that is abandoned, at its first report or after its last, leaves no trace."""
+    """An abandoned episode, at its first report or after its last, leaves no trace."""
     first, second, third = TOYS
     rehearsal = subject.fresh()
     rehearsal.learn(first)
@@ -184,7 +184,7 @@ def check_refusals(subject: Subject) -> None:
 
 
 def check_growth(subject: Subject) -> None:
-    """A task that is met again grows by classes and rows; or the method says that it cannot, and stays as it is."""
+    """A known task grows by classes and rows; or the method says that it cannot, and stays as it was."""
     first, second, third = GROWING
     learner = subject.fresh(LEARNING)
     learner.learn(first)
@@ -242,7 +242,7 @@ def check_counts(subject: Subject) -> None:
 
 
 def check_runs(subject: Subject) -> None:
-    """A run cut again and again, between episodes and within them, ends as one that was not, and so does its folder."""
+    """A run interrupted again and again, between and within episodes, ends as an uninterrupted one, and so does its folder."""
     _check_cut(subject, TOYS)
 
 
@@ -271,7 +271,7 @@ def _check_cut(subject: Subject, stream: Benchmark) -> None:
 
 
 def _continue_run(learner: Learner, stream: Benchmark, folder: Path) -> Results | None:
-    """Goes on with a run until its second report of a training: one checkpoint later, somewhere in an episode."""
+    """Continues a run until the second report of a training: one checkpoint later, within an episode."""
     latest, reports = None, 0
     work = progress(learner, stream, folder, checkpoint_every=1)
     for event in work:
@@ -286,7 +286,7 @@ def _continue_run(learner: Learner, stream: Benchmark, folder: Path) -> Results 
 
 
 def check_loaded(subject: Subject) -> None:
-    """What was loaded without data learns on as if nothing had happened, or says why not and stays as it is."""
+    """A learner loaded without data learns further as if nothing had happened, or says why not and stays as it was."""
     with TemporaryDirectory() as folder:
         learner = subject.fresh()
         run(learner, TOYS[:2], folder)
@@ -319,7 +319,7 @@ CHECKS: tuple[Callable[[Subject], None], ...] = (
 
 
 def answers(learner: Learner, tasks: Iterable[Task] = TOYS) -> dict[str, Tensor]:
-    """What a learner says of the test rows of tasks."""
+    """A learner's answers for the test rows of tasks."""
     return {task.name: learner.predict_proba(task.test.x, task.name) for task in tasks}
 
 

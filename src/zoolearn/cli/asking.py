@@ -1,4 +1,4 @@
-"""What `zoo predict` and `zoo recognise` share: inputs are read and answered block by block, unreadable ones are told."""
+"""What `zoo predict` and `zoo recognise` share: inputs are read and answered in blocks, unreadable ones reported."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def confirm(question: str, what: str) -> bool:
 
 
 def check_question(inputs: Sequence[Path], *, csv: bool, as_json: bool) -> None:
-    """Refuses a question about nothing, and answers in two forms at once."""
+    """Raises on no inputs, and on two output formats at once."""
     if csv and as_json:
         raise SettingsError("both --csv and --json were given; choose one")
     if not inputs:
@@ -44,7 +44,7 @@ def print_answers(
     skip_broken: bool,
     header: str = "",
 ) -> None:
-    """Prints an answer for every input, as it is read; inputs that cannot be read are an error at the end."""
+    """Prints an answer for every input as it is read; unreadable ones are an error at the end."""
     answered, broken = 0, list[str]()
     if header and not as_json and sys.stdout.isatty():
         print(header)
@@ -76,7 +76,7 @@ def print_answers(
 
 
 def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tuple[list[str], Block] | DataError]:
-    """The rows of all inputs; one that cannot be read does not stop the others. Pictures side by side share a block."""
+    """The rows of all inputs; an unreadable one does not stop the others. Adjacent pictures share a block."""
     shape = zoo.settings.shape
     assert shape is not None
     for _, paths in groupby(enumerate(inputs), lambda item: "" if _is_picture(item[1]) else str(item[0])):
@@ -91,5 +91,5 @@ def _is_picture(path: Path) -> bool:
 
 
 def printable(name: str) -> str:
-    """A name that a terminal can be shown."""
+    """A name that can be shown on a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in name)

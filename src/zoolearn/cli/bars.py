@@ -1,4 +1,4 @@
-"""What work reports as it goes, drawn in the terminal as bars; where there is none, a line for each thing that is done."""
+"""Progress of work as bars on a terminal; elsewhere, a line for each finished thing."""
 
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -30,7 +30,7 @@ End = TypeVar("End")
 
 
 class Bars:
-    """A bar for each thing that is under way, by its name."""
+    """A bar for each running thing, by name."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -50,13 +50,13 @@ class Bars:
         )
 
     def show(self, name: str, done: int | None = None, total: int | None = None, note: str = "") -> None:
-        """Brings a bar up to date; a new one if there is none of this name."""
+        """Updates a bar, or adds one."""
         if name not in self.lines:
             self.lines[name] = self.progress.add_task(escape(name), total=total, note="")
         self.progress.update(self.lines[name], completed=done, total=total, note=escape(note))
 
     def close(self, name: str, outcome: str = "") -> None:
-        """Takes a bar away; what is to be said of it stays."""
+        """Removes a bar; a line about it may stay."""
         if name in self.lines:
             self.progress.remove_task(self.lines.pop(name))
         if outcome:
@@ -82,7 +82,7 @@ class Bars:
 def follow(
     work: Generator[Any, None, End], console: Console, title: str = "", also: Callable[[Any], None] = lambda event: None
 ) -> End:
-    """Draws what one piece of work reports, hands other events to `also`, and gives what it returns at its end."""
+    """Draws the progress of one generator, passes other events to `also`, and returns its result."""
     bars, step = Bars(console), ""
     with bars.progress, closing(work):
         while True:
@@ -112,7 +112,7 @@ def follow(
 
 @contextmanager
 def continues(kept: str) -> Iterator[None]:
-    """Ctrl-C inside ends the command, and says what is kept: the same command continues."""
+    """Ctrl-C inside `with` ends the command, and says what is kept and that the same command continues."""
     try:
         yield
     except KeyboardInterrupt:
@@ -123,7 +123,7 @@ def continues(kept: str) -> Iterator[None]:
 
 
 def follow_all(events: Generator[Event, None, None], console: Console, kept: str = "") -> list[Done | Failed]:
-    """Follows several runs to their ends with one bar for each that is under way; returns how they ended."""
+    """Follows several runs with one bar for each; returns how they ended."""
     ends: list[Done | Failed] = []
     bars = Bars(console)
     with continues(kept), closing(events), bars.progress:

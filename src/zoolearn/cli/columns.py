@@ -1,6 +1,6 @@
-"""The one table of all commands: words to the left, numbers to the right; as long as a screen unless all of it is wanted.
+"""The table of all commands: text to the left, numbers to the right, cut to a screen unless all is wanted.
 
-Where there is no terminal, a line a row.
+Without a terminal, every row is one line.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -26,10 +26,9 @@ def make_table(
     gap: int = 2,
     widest: int | None = None,
 ) -> Table:
-    """A table for a console; the first column and those called in `words` hold words, which fold, the others numbers.
+    """A table for a console; the first column and those in `words` hold text, which folds, the others numbers.
 
-    Cells are shown as they are: nothing in people's names is taken for markup. Without any name in the header there is
-    none. No column is wider than `widest`.
+    Cells are not parsed as markup. Without any name in the header there is none. No column is wider than `widest`.
     """
     table = Table(
         title=title or None,
@@ -53,7 +52,7 @@ def make_table(
 
 
 def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: bool) -> tuple[list[str], str]:
-    """The names to print, in their order: at most a screen of them, some first and then the newest; and what was left out.
+    """The names to print, in order: at most a screen of them, `first` ones preferred, then the newest; and a note on the rest.
 
     >>> names = [f"task {number}" for number in range(1000)]
     >>> shown, rest = cut_to_screen(names, ["task 7"], everything=False)

@@ -1,4 +1,4 @@
-"""Command-line flags out of settings: every field of a learner and of its recipe is a flag, with its own help."""
+"""Command-line flags from settings: every field of a learner and of its recipe is a flag, with its help."""
 
 import shlex
 from collections.abc import Collection, Mapping, Sequence
@@ -18,9 +18,9 @@ REPEATABLE = ("--vary", "--space")  # each adds to those before it
 
 
 def parse(form: type, arguments: Sequence[str], prog: str, description: str, default: Any = None) -> Any:
-    """Reads arguments into a dataclass whose nested dataclasses give groups of flags without prefixes.
+    """Parses arguments into a dataclass; nested dataclasses are groups of flags without prefixes.
 
-    `default` is such a dataclass, whose values stand where no flag is given.
+    `default` is an instance with the values of flags that are not given.
     """
     _check_repeats(arguments)
     _annotate_flags(form)
@@ -40,7 +40,7 @@ PLAIN = ConstructorRegistry()  # of numbers whose errors are for people
 
 @PLAIN.primitive_rule
 def _number(kind: PrimitiveTypeInfo) -> "PrimitiveConstructorSpec[Any] | None":
-    """How a number that may also be None is read from a flag."""
+    """A tyro rule for numbers that may be None, with readable errors."""
     members = [kind.type] if kind.type in NUMBERS else [part for part in get_args(kind.type) if part is not type(None)]
     if len(members) != 1 or members[0] not in NUMBERS or (kind.type not in NUMBERS and len(get_args(kind.type)) != 2):
         return None
@@ -68,7 +68,7 @@ def _is_number(value: object, kind: type) -> bool:
 
 
 def command_line(*words: str) -> str:
-    """The command line for the record: all but where the data lies on this machine.
+    """The command line to record, without the data root of this machine.
 
     >>> command_line("run", "er", "split-mnist", "--data", "/mnt/large", "--lr=0.1")
     'zoo run er split-mnist --lr=0.1'
@@ -83,7 +83,7 @@ def command_line(*words: str) -> str:
 
 
 def _check_repeats(arguments: Sequence[str]) -> None:
-    """A flag that is given twice would silently mean its last values alone."""
+    """Raises on a repeated flag, of which only the last would count."""
     flags = [word.partition("=")[0] for word in arguments if word.startswith("--")]
     for flag in flags:
         if flags.count(flag) > 1 and flag not in REPEATABLE:
@@ -93,23 +93,23 @@ def _check_repeats(arguments: Sequence[str]) -> None:
 
 
 def about(meaning: str, metavar: str | None = None) -> Any:
-    """What a flag means, and the word for its value."""
+    """The help and metavar of a flag."""
     return tyro.conf.arg(help=meaning, metavar=metavar)
 
 
 def optional(metavar: str, meaning: str, default: str) -> Any:
-    """How a flag that may be left out is shown: its value's kind, what it means, what happens without it."""
+    """The help of an optional flag: metavar, meaning, and what happens without it."""
     return tyro.conf.arg(metavar=metavar, help=meaning, help_behavior_hint=f"(default: {default})")
 
 
 def flag(meaning: str, metavar: str | None = None, usual: str | None = None, *, default: Any = None) -> Any:
-    """A field of a form that is a flag: what it means, the word for its value, what happens without it, and its default."""
+    """A dataclass field that is a flag: meaning, metavar, what happens without it, and default."""
     shown = about(meaning, metavar) if metavar is None or usual is None else optional(metavar, meaning, usual)
     return field(default=default, metadata={"flag": shown})
 
 
 def _annotate_flags(form: type) -> None:
-    """Brings what fields of a form and of the forms in it say of themselves to where tyro looks for it."""
+    """Moves the flags of fields into annotations, where tyro looks for them."""
     hints = get_type_hints(form, include_extras=True)
     for each in fields(form):
         if "flag" in each.metadata and each.name in form.__annotations__:
@@ -139,10 +139,10 @@ EpisodeEpochs = Annotated[
 
 
 def settings_form(settings: type, only: Collection[str] | None = None, own: Collection[str] = ()) -> type:
-    """A dataclass with a field for each setting of a learner or recipe (or some); functions are chosen by name.
+    """A dataclass with a field for each setting of a learner or recipe (or `only` some); functions by name.
 
-    A function that has settings of its own adds them: they count where it is chosen. `own` are places of functions that may
-    be chosen too.
+    A function with settings adds them; they count only if it is chosen. `own` are places of functions that may be
+    chosen too.
     """
     ours = [setting for setting in fields(settings) if setting.init and setting.name != "recipe"]
     ours = [setting for setting in ours if only is None or setting.name in only]
@@ -161,9 +161,9 @@ def settings_form(settings: type, only: Collection[str] | None = None, own: Coll
 
 
 def open_form(usual: Mapping[str, str], *kinds: type) -> type:
-    """A dataclass with those settings of some kinds that are open unless given; `usual` says what happens then.
+    """A dataclass of settings that are None unless given; `usual` says what happens then.
 
-    One that is true or false has two flags, as `--grey` and `--no-grey`. `given_in` reads what was given.
+    A boolean has two flags, as `--grey` and `--no-grey`. `read_given` reads the values.
     """
     shown: list[tuple[str, Any, Any]] = []
     hints = {name: hint for kind in kinds for name, hint in get_type_hints(kind).items()}
@@ -182,7 +182,7 @@ def open_form(usual: Mapping[str, str], *kinds: type) -> type:
 
 
 def read_given(form: Any) -> dict[str, Any]:
-    """The settings of an open form; None is open."""
+    """The given settings of an open form; None if not given."""
     values = dict(vars(form))
     for name in [name for name in values if f"no_{name}" in values]:
         yes, no = values[name], values.pop(f"no_{name}")

@@ -1,4 +1,4 @@
-"""Which kind of folder a command was given: a run, or a zoo that people own."""
+"""Whether a folder is a run or a zoo."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +8,12 @@ from zoolearn.zoo.disk.index_files import HEAD
 
 
 def is_zoo(folder: Path) -> bool:
-    """Whether somebody's own zoo lives there."""
+    """Whether a folder is a zoo."""
     return (folder / HEAD).is_file()
 
 
 def check_no_zoo(folders: Sequence[Path], command: str, also: str = "") -> None:
-    """Refuses a zoo folder where runs are meant, and says which command is for it."""
+    """Raises on a zoo folder where runs are expected, naming the command for it."""
     for folder in folders:
         if is_zoo(folder):
             more = f"; {also}" if also else ""

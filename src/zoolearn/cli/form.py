@@ -1,4 +1,4 @@
-"""What `zoo run`, `zoo sweep` and `zoo tune` are told: a method's settings, its recipe's, a benchmark's, and where to work."""
+"""The options of `zoo run`, `zoo sweep` and `zoo tune`: settings of method and recipe, benchmark, and place of work."""
 
 import types
 from collections.abc import Mapping, Sequence
@@ -64,9 +64,9 @@ class RunOptions:
 
 
 def read_form(names: Sequence[str], arguments: Sequence[str], program: str, options: type[RunOptions]) -> Any:
-    """The filled-in form: of one method with its own settings, of several with those that all learners have.
+    """The parsed form: of one method with its settings, of several with those that all learners have.
 
-    What several are not given is the default of each, so `given` says what was.
+    `given` are the settings given for several methods; the others have the defaults of each.
     """
     kinds = [_kind(name) for name in names]
     method = kinds[0] if len(names) == 1 else Learner
@@ -95,7 +95,7 @@ def read_form(names: Sequence[str], arguments: Sequence[str], program: str, opti
 
 
 def _setting_in(flag: str) -> str:
-    """The setting that a flag is of.
+    """The setting of a flag.
 
     >>> _setting_in("--batch-size=8"), _setting_in("--no-nesterov")
     ('batch_size', 'nesterov')
@@ -116,12 +116,12 @@ def _kind(method: str) -> type[Learner]:
 
 
 def name_of(method: str) -> str:
-    """The name that runs have for a method: its own, or that of the class at a place."""
+    """The name of a method in runs: its own, or that of the class at a place."""
     return Own.at(method).name if is_place(method) else method
 
 
 def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | None:
-    """The preset that is named among the arguments, whose settings are the defaults of the others."""
+    """The preset named in the arguments, whose settings are defaults for the others."""
     words = [part for word in arguments for part in word.split("=", 1)]
     if "--preset" not in words[:-1]:
         return None
@@ -151,10 +151,10 @@ def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments
 
 
 def _fill(kind: type, preset: Preset | None, own: Sequence[str], on_features: bool) -> Any:
-    """A form with what a preset sets, read as flags would be: it may come from a file that somebody wrote.
+    """A form with the settings of a preset, parsed like flags, since a file may contain anything.
 
-    A function of one's own has its name there; its place stands on the command line, since no file may name code. Nets on
-    features are `mlp` by default: small-conv takes pictures.
+    A function of the caller has its name there; its place must be on the command line, since no file may name code.
+    Nets on features are `mlp` by default: small-conv takes pictures.
     """
     form = kind(benchmark=tyro.MISSING)
     if on_features:
@@ -168,14 +168,14 @@ def _fill(kind: type, preset: Preset | None, own: Sequence[str], on_features: bo
 
 
 def _to_words(name: str, value: Any) -> list[str]:
-    """A value in the words that a flag takes."""
+    """A value as words of a flag."""
     if not isinstance(value, list):
         return [str(value)]
     return [",".join(map(str, value))] if name in ORDERS else [*map(str, value)]
 
 
 def make_specs(name: str, form: Any) -> dict[int, RunSpec]:
-    """The run that a form describes, for each of its seeds; what cannot be run is refused."""
+    """The runs of a form, by seed; raises if they cannot be run."""
     settings = {**vars(form.learner), **vars(form.recipe)}
     if form.given is not None:
         settings = {setting: value for setting, value in settings.items() if setting in (*form.given, "seed")}
@@ -199,7 +199,7 @@ def make_specs(name: str, form: Any) -> dict[int, RunSpec]:
 
 
 def name_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Own]]:
-    """Settings with functions of one's own by their names, and where these are."""
+    """Settings with the caller's functions by name, and where these are."""
     functions = [setting.name for setting in (*fields(method), *fields(Recipe)) if "choices" in setting.metadata]
     own = {name: Own.at(settings[name]) for name in functions if name in settings and is_place(settings[name])}
     places: dict[str, Own] = {}
@@ -213,7 +213,7 @@ def name_settings(method: type, settings: Mapping[str, Any]) -> tuple[dict[str, 
 
 
 def make_plan(form: Any, *words: str) -> Plan:
-    """How a form's runs are carried out; `words` are the command line that asks for them."""
+    """How the runs of a form are executed; `words` are the command line to record."""
     return Plan(
         data=form.tasks.data,
         checkpoint_every=form.run.checkpoint_every,
@@ -225,7 +225,7 @@ def make_plan(form: Any, *words: str) -> Plan:
 
 
 def find_setting(form: Any, name: str) -> tuple[str, Any]:
-    """The group of a form that has this setting, and the setting's type; an error lists all that there are."""
+    """The group of a form with this setting, and its type; an error lists all."""
     known = {
         setting.name: (group, get_type_hints(type(getattr(form, group)))[setting.name])
         for group in ("tasks", "learner", "recipe")
@@ -240,7 +240,7 @@ def find_setting(form: Any, name: str) -> tuple[str, Any]:
 
 
 def change_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
-    """The run with some settings and options changed; what cannot be run is refused."""
+    """The run with some settings and options changed; raises if it cannot be run."""
     known = {each.name for kind in (spec.kind, Recipe) for each in fields(settings_form(kind))}
     options = {name: read_order(name, value) for name, value in chosen.items() if name not in known}
     settings, own = name_settings(spec.kind, {name: value for name, value in chosen.items() if name in known})
@@ -251,7 +251,7 @@ def change_settings(spec: RunSpec, chosen: Mapping[str, Any]) -> RunSpec:
 
 
 def read_value(name: str, hint: Any, *words: str) -> Any:
-    """A value of a setting, read as the flag would read it."""
+    """A value of a setting, parsed like its flag."""
     form = make_dataclass("Value", [("value", hint)])
     try:
         config = (tyro.conf.FlagConversionOff,)

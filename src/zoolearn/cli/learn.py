@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> None:
         zoo.folder.tidy()
         return
     made = zoo is None
-    if zoo is None:  # only now: a slip in the name of the data leaves nothing behind
+    if zoo is None:  # only now: a wrong path of the data leaves nothing behind
         zoo = _create(options.folder, features)
         what = f"on features of {features.extractor.name}" if features else "with default settings"
         console.print(f"{escape(str(zoo.path))} is a new zoo {escape(what)}; `zoo new` makes one with others")
@@ -143,7 +143,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _read_features(options: LearnOptions, zoo: Zoo | None) -> Given | None:
-    """The extractor that is named, for a new zoo; one that is there has its own, or none."""
+    """The named extractor, for a new zoo; an existing zoo must have the same."""
     if options.features is None:
         return None
     given = Given.of(options.features)
@@ -163,9 +163,9 @@ def _open_data(options: LearnOptions, zoo: Zoo | None, features: Given | None) -
 def _confirm_classes(
     growth: Growth, options: LearnOptions, arguments: Sequence[str], console: Console
 ) -> tuple[str, ...] | None:
-    """Tells what rows would add to a task, and asks about classes that are new; gives them, or None if they are not meant.
+    """Says what rows would add to a task, and asks about new classes; returns them, or None if they are not wanted.
 
-    A slip of the pen must not become a class: `--yes` is an answer for all that are not nearly named like a known one.
+    A typo must not become a class: `--yes` confirms only those that do not resemble a known one.
     """
     if options.dry_run:
         console.print(Text("; ".join([str(growth), *growth.doubts()])))
@@ -177,7 +177,7 @@ def _confirm_classes(
     unannounced = growth.unannounced(names)
     if not unannounced:
         return (*sorted({*names}),)
-    if not sys.stdin.isatty():  # silence is no yes
+    if not sys.stdin.isatty():  # no answer is not a yes
         raise SettingsError(
             f"{plural(len(unannounced), 'class is', 'classes are')} new, and there is no terminal to ask on; if that is meant: "
             f"{join(['zoo', 'learn', *arguments, '--new-class', *unannounced])}"

@@ -1,4 +1,4 @@
-"""What an episode did to every task, on a terminal; and whether it may stay."""
+"""The outcome of an episode for every task, on a terminal, and the gate of `--unless-worse`."""
 
 import sys
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note 
 
 
 def show_outcome(learned: Learned, console: Console, *, everything: bool, trains: bool = True) -> None:
-    """Prints every task's accuracy before and after, and the new one's class by class; on features, nothing `trains`."""
+    """Prints every task's accuracy before and after, and the new one's by class; on features nothing `trains`."""
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     how = "trained on" if trains else "made a head for"
@@ -50,7 +50,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
 
 
 def _show_growth(learned: Learned, console: Console) -> None:
-    """Prints what became of the classes that a task had before, and how those are answered that are new."""
+    """Prints the accuracies of the earlier and the new classes of a task that grew."""
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
     console.print(
@@ -77,7 +77,7 @@ def _get_before(learned: Learned, name: str) -> Measure:
 
 
 def _make_table(learned: Learned, names: Sequence[str]) -> Table:
-    """What the new member did to the tasks before: a change is shown with the margin that its rows leave."""
+    """The changes of earlier tasks, with their margins."""
     rows = []
     for name in names:
         change = learned.changes.get(name)
@@ -98,7 +98,7 @@ def format_points(change: Change) -> str:
 
 
 def pass_gate(learned: Learned, limit: float, console: Console) -> None:
-    """Ends with a code of its own where the episode was taken back; else says what the rows could not have shown."""
+    """Exits with a code of its own if the episode was undone; else notes losses that few rows could not show."""
     if learned.worse:
         lost = ", ".join(f"{name} by {format_points(learned.changes[name])} points" for name in learned.worse)
         print(

@@ -1,4 +1,4 @@
-"""Where commands write: a terminal gets colours and its own width, anything else plain lines, one for each message."""
+"""Output streams of commands: colours and width of a terminal, or plain lines."""
 
 import codecs
 import sys
@@ -29,7 +29,7 @@ PLAIN = str.maketrans(
 
 
 def console(*, stderr: bool = False) -> "Console":
-    """The console of standard output or of the error stream, as it is at this moment."""
+    """The console of standard output or of the error stream."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -39,12 +39,12 @@ def console(*, stderr: bool = False) -> "Console":
 
 
 def width() -> int | None:
-    """The columns of the terminal that standard output is; None if it is none."""
+    """The width of the terminal; None without one."""
     return console().width if sys.stdout.isatty() else None
 
 
 def encode_all() -> None:
-    """Lets both streams take any character: one that their encoding lacks is written in plain letters, or as its escape."""
+    """Lets both streams take any character: unsupported ones are replaced by plain ones or escapes."""
     codecs.register_error("zoolearn-plain", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors in ("strict", "surrogateescape", "backslashreplace"):

@@ -1,4 +1,4 @@
-"""What a benchmark takes on the command line: ways to cut and order it, and the parameters of a function of one's own."""
+"""The options of a benchmark: ways to cut and order it, and the parameters of the caller's own function."""
 
 import re
 import types
@@ -68,7 +68,10 @@ def find_places(arguments: Sequence[str]) -> list[str]:
 
 
 def find_own_benchmark(arguments: Sequence[str], functions: Iterable[str]) -> Own | None:
-    """The benchmark of one's own among the arguments: a place that is no value of a flag; `functions` are settings that take one."""
+    """The caller's benchmark among the arguments: a place that is no value of a flag.
+
+    `functions` are settings that take places.
+    """
     words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
     if "--tune-on" in words[:-1]:
         words = [words[words.index("--tune-on") + 1]]
@@ -80,9 +83,10 @@ def find_own_benchmark(arguments: Sequence[str], functions: Iterable[str]) -> Ow
 def benchmark_options(
     benchmark: Own | None, taken: Collection[str], arguments: Sequence[str]
 ) -> type[BenchmarkOptions]:
-    """The options, and a flag for each parameter of a function of one's own that a flag can give.
+    """The options, and a flag for each parameter of the caller's function that a flag can give.
 
-    One that has the name of another flag, as `seed`, keeps its default; that flag, which could be meant for either, is refused.
+    A parameter named like another flag, as `seed`, keeps its default; giving that flag, which is ambiguous, is an
+    error.
     """
     if benchmark is None:
         return BenchmarkOptions
@@ -109,9 +113,9 @@ def _flag(parameter: Parameter, hint: Any, meaning: str) -> tuple[Any, Any]:
 
 
 def _plain_hint(parameter: Parameter) -> Any:
-    """The type of a parameter, annotated or that of its default; None if no flag could give its values.
+    """The type of a parameter, annotated or of its default; None if no flag can give its values.
 
-    What may be None and is not by default cannot be set to None by a flag: a record leaves None out.
+    A flag cannot set None if that is not the default: records leave None out.
     """
     hint = parameter.annotation
     if hint is Parameter.empty:
@@ -137,7 +141,7 @@ def _is_plain(hint: Any) -> bool:
 
 
 def read_options(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Json]:
-    """The options that a form has, orders read, and the parameters of a function of one's own."""
+    """The options of a form, with orders read, and the parameters of the caller's function."""
     options = {option: read_order(option, getattr(form, option)) for option in OPTIONS}
     if benchmark is not None:
         ours = {each.name for each in fields(BenchmarkOptions)}
@@ -147,7 +151,7 @@ def read_options(form: BenchmarkOptions, benchmark: Own | None) -> dict[str, Jso
 
 
 def find_benchmark(word: str) -> Own | None:
-    """What makes a benchmark that is none of ours: a function of one's own, or the folder of a zoo."""
+    """What makes a benchmark that is not built in: the caller's function, or the folder of a zoo."""
     if word in BENCHMARKS:
         return None
     if is_place(word):
@@ -160,7 +164,7 @@ def find_benchmark(word: str) -> Own | None:
 
 
 def read_order(option: str, value: Any) -> Any:
-    """An order as a flag gives it: a seed, names with commas between them, or a file with a name a line."""
+    """An order given by a flag: a seed, names separated by commas, or a file with one name a line."""
     if option not in ("task_order", "class_order") or not isinstance(value, str):
         return value
     if value.isdecimal():

@@ -1,4 +1,4 @@
-"""Learners beside each other: one table and one figure of what each came to, and what it took."""
+"""Several learners compared: one table and one figure of their accuracies and costs."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from zoolearn.runs.standing import Standing
 
 
 def beside_table(standings: Sequence[Standing], notes: Sequence[str] = ()) -> Table:
-    """A row for each, as they are given; the best accuracy, and all that cannot be told from it, in bold."""
+    """A row for each learner; the best accuracy, and all that are not significantly below it, in bold."""
     rows = tuple(
         (
             each.name,
@@ -29,7 +29,7 @@ def beside_table(standings: Sequence[Standing], notes: Sequence[str] = ()) -> Ta
 
 
 def beside_figure(standings: Sequence[Standing], title: str) -> Figure:
-    """Accuracy, and balanced accuracy, against time, rows trained and size, a point for each."""
+    """Accuracy, and balanced accuracy, against time, rows trained and size."""
     costs: dict[str, tuple[str, Sequence[float | None]]] = {
         "training time": ("seconds", [each.seconds for each in standings]),
         "rows trained": ("rows", [each.rows_trained for each in standings]),

@@ -1,4 +1,4 @@
-"""Whether one method is above another: differences between runs of the same seeds, with an interval for their mean."""
+"""Paired differences between methods, over runs with the same seeds, with a confidence interval."""
 
 import math
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Difference:
     """Mean difference in average accuracy over the seeds that both have, in points, and half of its 95 % interval."""
 
     mean: float
-    half: float | None  # of one pair alone nothing is known
+    half: float | None  # None for a single pair
     pairs: int
     one_order: bool
     over: str  # "3 seeds", or "3 orders"
@@ -39,9 +39,9 @@ class Difference:
 
 
 def pair_groups(group: Group, other: Group) -> Difference | None:
-    """How far a group is above another, seed by seed; None where no seed is in both.
+    """The mean difference of two groups over common seeds; None if there is none.
 
-    The interval is Student's for the mean of paired differences: it asks that they scatter like a normal variable.
+    The interval is Student's for the mean of paired differences, which assumes that they are normal.
     """
     known = {seeds_of(run): run for run in other.runs}
     pairs = [(run, known[seeds_of(run)]) for run in group.runs if seeds_of(run) in known]
@@ -68,9 +68,9 @@ def half_interval(values: Sequence[float]) -> float | None:
 
 
 def differences(results: Sequence[Results], reference: str) -> Table:
-    """How far every group is above one of the same tasks, seed by seed, best first.
+    """The difference of every group from a reference on the same tasks, best first.
 
-    The reference is a method, or a name as the table gives it where there are several groups of the method.
+    The reference is a method, or a name as in the table if there are several groups of the method.
     """
     groups = group_by_settings(results, lost=True)
     apart: dict[str, list[Group]] = {}

@@ -1,4 +1,4 @@
-"""One panel or one map on matplotlib's axes (extra `plot`), the same for files and for pages.
+"""Draws panels and maps with matplotlib (extra `plot`), the same for files and for pages.
 
 Vega-Lite drew the same at the same size (27 kB for 25), but its interactive page carries 0.41 MB of script that take
 4.3 s to bundle, from a package of 84 MB; a drawing needs no script, opens at once and prints.
@@ -54,7 +54,7 @@ Limits = tuple[Range, Range]
 
 @contextmanager
 def style(font_size: float) -> Iterator[None]:
-    """Our way of drawing while it lasts; an error that names the extra where matplotlib is missing."""
+    """Applies our matplotlib style inside `with`; raises an error that names the extra if matplotlib is missing."""
     try:
         import matplotlib
     except ImportError as error:
@@ -64,7 +64,7 @@ def style(font_size: float) -> Iterator[None]:
 
 
 def natural_height(panel: Panel | Map, width: float) -> float:
-    """Points that a drawing of this width needs to be read."""
+    """The height in points of a readable drawing of this width."""
     narrow = width < NARROW
     if isinstance(panel, Map):
         return 56 + len(panel.rows) * (16 if narrow else 21) + (4.5 * _longest(panel.columns) if _leans(panel) else 0)
@@ -74,7 +74,7 @@ def natural_height(panel: Panel | Map, width: float) -> float:
 
 
 def limits(chart: Plot) -> Limits:
-    """What panels that share an axis show of it, along and up: all points with their spread, no more than 100 percent."""
+    """The axis limits that panels share: all points with their spread, at most 100 percent."""
     if any(panel.turned for panel in chart.panels):
         return None, None
     many = [series for panel in chart.panels for series in panel.series]
@@ -101,7 +101,7 @@ def _known(series: Series) -> list[tuple[float, float]]:
 
 
 def draw_panel(ax: Axes, panel: Panel, chart: Plot, shown: Limits, width: float) -> None:
-    """Series with their axes and labels: every point where its numbers are, none cut at the edge."""
+    """Draws series with axes and labels; no point is cut at the edge."""
     draw_contents(ax, panel, width)
     ax.grid(visible=False, axis="y" if panel.turned else "x")
     if panel.turned:
@@ -128,7 +128,7 @@ def draw_contents(ax: Axes, panel: Panel, width: float) -> None:
 
 
 def draw_series(ax: Axes, series: Series, places: Sequence[Any], size: float, turned: bool = False) -> Any:
-    """Points, or a line with a marker here and there; gives what a legend shows."""
+    """Draws points, or a line with markers; returns the handle for a legend."""
     single, dashed = series.style in ("points", "crosses"), series.style == "dashes"
     colour, marker = COLOURS[series.colour % len(COLOURS)], MARKERS[series.colour % len(MARKERS)]
     y = [math.nan if value is None else float(value) for value in series.y][: len(places)]
@@ -162,13 +162,13 @@ def _rows(panel: Panel) -> list[str]:
 
 
 def places(panel: Panel, series: Series) -> Sequence[Any]:
-    """Where the points of a series stand along its axis: at their numbers or names, or in the row of their name."""
+    """The positions of a series along its axis: numbers, names, or the row of its name."""
     rows = _rows(panel) if panel.turned else []
     return [rows.index(str(x)) for x in series.x] if panel.turned else series.x
 
 
 def _name_rows(ax: Axes, panel: Panel, width: float) -> None:
-    """Names from top to bottom, beside their row, or above it where there is little room."""
+    """Names from top to bottom, beside their row, or above it if there is little room."""
     names = _rows(panel)
     ax.set_ylim(len(names) - 0.4, -0.6 if width >= NARROW else -0.9)
     ax.hlines(range(len(names)), 0, 1, transform=ax.get_yaxis_transform(), color=RULE, lw=0.6, zorder=0)
@@ -181,7 +181,7 @@ def _name_rows(ax: Axes, panel: Panel, width: float) -> None:
 
 
 def _number_columns(ax: Axes, xs: Sequence[float | str], log: bool, width: float) -> None:
-    """Few labels that can be read; on a logarithmic axis 1, 2 and 5 where there is little more than a decade."""
+    """Few readable labels; on a logarithmic axis 1, 2 and 5 if it spans hardly more than a decade."""
     from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     numbers = [x for x in xs if not isinstance(x, str)]
@@ -200,7 +200,7 @@ def _number_columns(ax: Axes, xs: Sequence[float | str], log: bool, width: float
 
 
 def cut(name: str, letters: float) -> str:
-    """As much of a name as there is room for.
+    """A name cut to the room there is.
 
     >>> cut("model-zoo", 9), cut("model-zoo", 6)
     ('model-zoo', 'model…')
@@ -213,14 +213,14 @@ def _longest(names: Sequence[str]) -> int:
 
 
 def _leans(chart: Map) -> bool:
-    """Whether the names of the columns are too long to stand beside each other."""
+    """Whether the names of columns are too long to stand side by side."""
     return _longest(chart.columns) > 6
 
 
 def draw_map(ax: Axes, chart: Map, width: float) -> Any:
-    """Cells that are the stronger the more they hold, none where nothing is known; gives them, row by row.
+    """Draws cells coloured by strength, none where a value is missing; returns them row by row.
 
-    Colour is laid over the ground thinly or thickly, so that it reads on light and on dark pages alike.
+    Colours are transparent, so that they read on light and on dark pages alike.
     """
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgb
@@ -270,7 +270,7 @@ def _shades(chart: Map) -> Sequence[Sequence[Number]]:
 
 
 def strengths(chart: Map) -> list[list[Number]]:
-    """How strongly each cell is coloured, up to 0.9; below 0 for what is worse than nothing."""
+    """The strength of each cell's colour, up to 0.9; negative for losses."""
     known = [value for row in _shades(chart) for value in row if value is not None] or [0.0]
     if chart.centred:
         most = max(map(abs, known)) or 1.0
@@ -280,7 +280,7 @@ def strengths(chart: Map) -> list[list[Number]]:
 
 
 def _key(chart: Map, mark: str) -> str:
-    """What the colours and the marks mean."""
+    """The legend of colours and marks."""
     known = [value for row in _shades(chart) for value in row if value is not None] or [0.0]
     label = f"{chart.value_label} less the row's median" if chart.shades else chart.value_label
     low, high = min(known), max(known)

@@ -1,7 +1,7 @@
-"""What a figure shows, as plain data: `drawing` draws it for pages and for print, CSV writes it down unrounded.
+"""Figures as plain data: `drawing` draws them for pages and for print, CSV holds them unrounded.
 
-A `Figure` holds one chart, or several to choose from (its frames). A chart is a `Plot` (panels of series) or a `Map`
-(a coloured matrix). Numbers are as people read them: accuracies in percent.
+A `Figure` holds one chart, or several to choose from (its frames). A chart is a `Plot` (panels of series) or a `Map` (a
+coloured matrix). Accuracies are in percent.
 """
 
 import csv
@@ -23,7 +23,7 @@ Style = Literal["line", "points", "crosses", "dashes"]
 
 @dataclass(frozen=True)
 class Series:
-    """Points in order; `spread` is what to draw around each, a deviation or an error (None: nothing known)."""
+    """Points in order; `spread` is a deviation or an error around each (None: unknown)."""
 
     name: str
     x: Sequence[int | float | str]
@@ -177,7 +177,7 @@ class Figure:
 
     @classmethod
     def from_json(cls, content: Json, where: str) -> "Figure":
-        """The figure that `to_json` gave; an error names where it was read."""
+        """The inverse of `to_json`; an error names where it was read."""
         what, listed = "a figure", content.get("frames") if isinstance(content, dict) else None
         frames: dict[str, Chart] = {}
         for place, frame in enumerate(decode(listed, list[Frame], where, what)):

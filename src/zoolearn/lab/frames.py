@@ -1,4 +1,4 @@
-"""Runs as plain rows, one a run, every number as it was measured: for CSV, Parquet, and the data frames of others."""
+"""Runs as plain rows with unrounded numbers: for CSV, Parquet and data frames."""
 
 import csv
 import io
@@ -19,10 +19,11 @@ Row = dict[str, Json]
 
 
 def frame(*paths: Path | str, benchmark: str | Sequence[str] = ()) -> Any:
-    """The runs at or below the paths as a data frame of pandas or polars, whichever is installed: a row a run.
+    """The runs at or below the paths as a pandas or polars data frame, whichever is installed: a row for each run.
 
-    They are on one benchmark, unless `benchmark` names several, or "all". Runs of one `group` differ in their seeds alone.
-    Measures are fractions; a setting has its whole name (`recipe.epochs`), and is missing where a method has none such.
+    They are on one benchmark, unless `benchmark` names several, or "all". Runs of one `group` differ in their seeds
+    only. Measures are fractions; a setting has its full name (`recipe.epochs`), and is missing if a method does not
+    have it.
     """
     wanted = [benchmark] if isinstance(benchmark, str) else benchmark
     rows = run_rows(on_benchmarks(list(find_runs(paths or ("runs",)).values()), wanted))
@@ -38,7 +39,7 @@ def frame(*paths: Path | str, benchmark: str | Sequence[str] = ()) -> Any:
 
 
 def run_rows(results: Sequence[Results]) -> list[Row]:
-    """A row for each run: what it was, what came of it and every setting; all rows have the same columns."""
+    """A row for each run: its description, results and settings; all rows have the same columns."""
     groups = [sha256("".join(shared).encode()).hexdigest()[:SHOWN] for shared in same_but_seeds(results)]
     rows = [_row(*each) for each in zip(results, streams_of(results), groups, strict=True)]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -75,7 +76,7 @@ def _flat(settings: Mapping[str, Json], above: str = "") -> Row:
 
 
 def _alike(rows: Sequence[Row], columns: Iterable[str]) -> Sequence[Row]:
-    """The rows, with words in every place of a column that holds words in some, as typed columns ask for."""
+    """The rows with strings throughout in columns that hold some, as typed columns need."""
     for name in columns:
         kinds = {type(row[name]) for row in rows if row.get(name) is not None}
         if len(kinds) > 1 and kinds != {int, float}:
@@ -86,7 +87,7 @@ def _alike(rows: Sequence[Row], columns: Iterable[str]) -> Sequence[Row]:
 
 
 def rows_as_csv(rows: Sequence[Row]) -> str:
-    """The rows as CSV with a header, numbers unrounded, nothing where nothing is known."""
+    """The rows as CSV with a header, numbers unrounded, missing values empty."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
     writer.writeheader()

@@ -1,4 +1,4 @@
-"""Runs that differ in nothing but their seed, and what such runs have in common."""
+"""Groups of runs that differ only in their seeds."""
 
 import json
 from collections.abc import Sequence
@@ -11,34 +11,34 @@ from zoolearn.runs.spec import DATA_SEEDS, ORDERS
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but their seed, and have come equally far."""
+    """Runs that differ only in their seeds, and have come equally far."""
 
     runs: tuple[Results, ...]
     lost: tuple[Results, ...] = ()  # others like them, which diverged or failed
-    data: str = ""  # the digest of what they learn, as far as it is known
+    data: str = ""  # the digest of their data, if known
 
     @property
     def first(self) -> Results:
-        """The run that stands for the group's method, benchmark and settings."""
+        """A run with the group's method, benchmark and settings."""
         return (self.runs or self.lost)[0]
 
     def values(self, measure: str = "average_accuracy") -> list[float | None]:
-        """A measure of each run; None where a run has no answer for it."""
+        """A measure of each run; None if it has none."""
         return [run.summary()[measure] for run in self.runs]
 
     def mean(self, measure: str = "average_accuracy") -> float | None:
-        """Over the runs; None where one of them has no answer, or there is none."""
+        """The mean over runs; None if one has no value, or there is none."""
         known = [value for value in self.values(measure) if value is not None]
         return fmean(known) if known and len(known) == len(self.runs) else None
 
     @property
     def seeds(self) -> str:
-        """How many there are, in how many orders if there are several, and how many diverged or failed."""
+        """The number of runs, of orders if there are several, and of runs that diverged or failed."""
         return count_seeds(self.runs) + self.losses
 
     @property
     def losses(self) -> str:
-        """How many diverged or failed, after a comma; nothing if none did."""
+        """How many diverged or failed, after a comma; empty if none did."""
         diverged = sum(bool(run.diverged) for run in self.lost)
         known = {"diverged": diverged, "failed": len(self.lost) - diverged}
         whole = len(self.runs) + len(self.lost)
@@ -46,12 +46,12 @@ class Group:
 
 
 def mean_accuracy(run: Results) -> float:
-    """Of a run that has answered for its tasks; 0 for one that has not."""
+    """The average accuracy of a run; 0 if it has none."""
     return run.summary()["average_accuracy"] or 0.0
 
 
 def count_seeds(runs: Sequence[Results]) -> str:
-    """How many runs there are, which differ in seeds; where those are seeds of orders, how many orders."""
+    """The number of runs and, if they differ in orders, of orders."""
     orders = len({order_of(run) for run in runs})
     if orders < 2:
         return str(len(runs))
@@ -59,21 +59,21 @@ def count_seeds(runs: Sequence[Results]) -> str:
 
 
 def order_of(run: Results) -> str:
-    """The order of tasks, classes and pixels that a run met, as one word."""
+    """The order of tasks, classes and pixels of a run, as one string."""
     return json.dumps([run.meetings, *(run.spec.options.get(name) for name in ORDERS)])
 
 
 def group_by_settings(results: Sequence[Results], lost: bool = False) -> list[Group]:
-    """The runs by what they differ in beside their seed, sorted by benchmark; each seed counts once.
+    """Groups of runs by settings, sorted by benchmark; each seed counts once.
 
-    Groups of which every run diverged or failed are left out, unless the `lost` are asked for too: they have no values.
+    Groups whose runs all diverged or failed are left out unless `lost`: they have no values.
     """
     found = [group for group in group_runs(one_per_seed(results)) if group.runs or lost]
     return sorted(found, key=lambda group: group.first.stream)
 
 
 def one_per_seed(results: Sequence[Results]) -> list[Results]:
-    """Of runs that are alike in all but how far they have come, the one that has come furthest, or the newest."""
+    """Of equal runs the one that has come furthest, or the newest."""
     furthest: dict[tuple[tuple[str, str], str], Results] = {}
     for place, (run, identity) in enumerate(zip(results, same_but_seeds(results), strict=True)):
         seed = seeds_of(run) if "seed" in run.settings else f"unknown {place}"
@@ -84,18 +84,18 @@ def one_per_seed(results: Sequence[Results]) -> list[Results]:
 
 
 def newness(run: Results) -> tuple[bool, str]:
-    """Of two runs of one description, the one counts whose source is known, and then the later one."""
+    """A sort key for equal runs: a known commit first, then the later one."""
     begun = str(run.sittings[0].get("begun", "")) if run.sittings else ""
     return isinstance(run.environment.get("commit"), str), begun
 
 
 def seeds_of(run: Results) -> str:
-    """The seeds of learner, samples and order, as one word; with the order itself, which people may make in Python, too."""
+    """The seeds of learner, samples and order as one string, with the order itself, which may be made in Python."""
     return json.dumps([run.spec.seed, run.meetings, *(run.spec.options.get(name) for name in DATA_SEEDS)])
 
 
 def group_runs(results: Sequence[Results]) -> list[Group]:
-    """The runs by what they differ in beside their seed, and by how far they have come."""
+    """Groups of runs by everything but seeds, and by how far they have come."""
     alike: dict[tuple[tuple[str, str], int], list[Results]] = {}
     lost: dict[tuple[str, str], list[Results]] = {}
     for run, identity in zip(results, same_but_seeds(results), strict=True):
@@ -112,9 +112,9 @@ def group_runs(results: Sequence[Results]) -> list[Group]:
 
 
 def same_but_seeds(results: Sequence[Results]) -> list[tuple[str, str]]:
-    """What runs must share to be averaged: all but the seeds, and the order of tasks that a seed may decide; and the data.
+    """What runs must share to be averaged: everything but seeds and orders decided by them; and the data.
 
-    A record that is older does not tell its data; it is taken for the data of others like it, if all of them have the same.
+    Older records lack their data; it is taken to be that of similar runs, if all of these have the same.
     """
     families = [json.dumps([run.spec.family, sorted(run.tasks), code_of(run), run.parameters]) for run in results]
     known: dict[str, set[str]] = {}
@@ -127,10 +127,10 @@ def same_but_seeds(results: Sequence[Results]) -> list[tuple[str, str]]:
 
 
 def code_of(run: Results) -> dict[str, str]:
-    """The source of what is not ours, but for the function of a benchmark: its data say more."""
+    """Digests of the caller's code, except the function of a benchmark, whose data are compared instead."""
     return {name: digest for name, digest in run.code.items() if not (run.data and name.startswith("benchmark "))}
 
 
 def episodes_of(run: Results) -> str:
-    """How many of its tasks a run has met."""
+    """The progress of a run, as met/all tasks."""
     return f"{len(run.accuracy)}/{len(run.meetings)}"

@@ -1,4 +1,4 @@
-"""A finished run of Model Zoo judged in more ways: not told the task, by other votes, member by member, distilled."""
+"""Further evaluations of a finished Model Zoo: inferred tasks, other voting rules, single members, distillation."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
@@ -34,7 +34,7 @@ TIMED_ROWS = 64
 
 
 class Performance(msgspec.Struct):
-    """How well something answers that is told the task, how large it is, and what a row takes."""
+    """Accuracy with a given task, size, and time per row."""
 
     accuracy: Share
     num_parameters: Count
@@ -48,7 +48,7 @@ class Distilled(Performance):
 
 
 class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
-    """What `judged.json` holds."""
+    """The content of `judged.json`."""
 
     run: dict[str, Json]
     benchmark: str
@@ -60,7 +60,7 @@ class Judged(msgspec.Struct, rename={"unknown_task": "unknown task"}):
 
 
 def record_judgement(content: Json, where: str) -> Judged:
-    """What a record says; an error names where it was read."""
+    """The content of a record; an error names where it was read."""
     return decode(content, Judged, where, "what `zoo judge` writes")
 
 
@@ -71,9 +71,9 @@ def iter_judge(
     names: Mapping[str, Callable[..., Any]] | None = None,
     benchmark: Own | None = None,
 ) -> Generator[Step | Progress, None, Judged]:
-    """What `judged.json` in a run's folder says; it is made first if it is not there, or distilled for other epochs.
+    """The content of `judged.json` in a run's folder; made if it is missing, or distilled for other epochs.
 
-    Code that is not ours is given: functions by the `names` that the run has for them, and what made its `benchmark`.
+    The caller's code must be given: functions by the `names` that the run has for them, and its `benchmark`.
     """
     folder = RunFolder(Path(run))
     if (folder.path / FILE).exists():
@@ -140,7 +140,7 @@ def _distil(zoo: ModelZoo, recipe: Recipe, tasks: list[Task]) -> Work[Distilled]
 
 
 def _milliseconds(ask: Callable[[Task], object], tasks: list[Task]) -> float:
-    """For one row, in batches of 64, averaged over the tasks."""
+    """Milliseconds for one row, in batches of 64, averaged over the tasks."""
     started = perf_counter()
     for task in tasks:
         ask(task)

@@ -1,4 +1,4 @@
-"""What tells runs apart: names for groups of them, and the settings in which they differ or agree."""
+"""Names for groups of runs, and the settings in which they differ or agree."""
 
 import json
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ LONGEST_LABEL = 28
 
 
 def labels(groups: Sequence[Group]) -> list[str]:
-    """A name for each group that no other of its benchmark has: the method, and what tells it from others of the method.
+    """A unique name for each group of a benchmark: the method, and what distinguishes it from others of the method.
 
-    That are the settings that are not the default, or the name of the preset that has them if they are many; and a
-    number where that is not enough.
+    That is its settings that are not default, or the name of their preset if they are many, and a number if need
+    be.
     """
     own = own_settings(groups)
     settings = in_short(groups, own, own)
@@ -30,7 +30,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
 
 
 def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequence[str]) -> list[str]:
-    """Settings that take too long to tell by the name of their preset, with the epochs where several have that name."""
+    """Settings, or the name of their preset if they are long, with the epochs if several have that name."""
     presets = [
         preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""
         for group, shown in zip(groups, settings, strict=True)
@@ -46,25 +46,25 @@ def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequen
 
 
 def own_settings(groups: Sequence[Group]) -> list[str]:
-    """For each group, its settings that are not the default and that not all groups of its method and benchmark share."""
+    """The settings of each group that are not default and that not all groups of its method and benchmark share."""
     return _tell_apart(groups, [_find_changes(group.first) for group in groups], across_methods=False)
 
 
 def _find_changes(run: Results) -> dict[str, str]:
-    """What is not the default of the method, and how the benchmark was cut, under the names that flags have."""
+    """Settings that are not default, and options of the benchmark, by the names of their flags."""
     shown = {*run.spec.changes, *run.spec.shown_options} - {"seed"}
     return {**{name: value for name, value in _shown_settings(run).items() if name in shown}, **_shown_code(run)}
 
 
 def differing_settings(groups: Sequence[Group]) -> list[str]:
-    """For each group, its values of the settings in which the groups of its benchmark differ."""
+    """The settings of each group in which the groups of its benchmark differ."""
     return _tell_apart(
         groups, [{**_shown_settings(group.first), **_shown_code(group.first)} for group in groups], across_methods=True
     )
 
 
 def _tell_apart(groups: Sequence[Group], flat: Sequence[dict[str, str]], across_methods: bool) -> list[str]:
-    """Of each group the settings in which others differ: those of its method or, where they have the setting, of any method."""
+    """The settings of each group in which others of its method differ or, with `across_methods`, of any method."""
     kinds = [(group.first.stream, group.first.method) for group in groups]
     shown = []
     for kind, mine in zip(kinds, flat, strict=True):
@@ -89,19 +89,19 @@ def equal_settings(groups: Sequence[Group]) -> dict[str, str]:
 
 
 def settings_apart(run: Results, other: Results) -> list[str]:
-    """The settings that both runs have, with other values."""
+    """The settings that both runs have, with different values."""
     mine, theirs = ({**_shown_settings(each), **_shown_code(each)} for each in (run, other))
     return [path for path in mine if path in theirs and path != "seed" and mine[path] != theirs[path]]
 
 
 def _shown_settings(run: Results) -> dict[str, str]:
-    """The settings of a run, with the seed of its order as what it is: an order that is not the benchmark's own."""
+    """The settings of a run, with an order decided by a seed shown as "shuffled"."""
     settings = {**run.spec.settings, **run.spec.shown_options}
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
 
 
 def _shown_code(run: Results) -> dict[str, str]:
-    """What tells runs of one's own code apart where names do not."""
+    """Digests of the caller's code, for runs that names do not distinguish."""
     code = code_of(run).items()
     shown = {name if name.startswith("after") else f"source of {name}": digest[:SHOWN] for name, digest in code}
     return shown if run.parameters is None else {**shown, "parameters": str(run.parameters)}

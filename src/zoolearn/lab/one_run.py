@@ -27,7 +27,7 @@ def per_task(results: Results) -> Table:
 
 
 def _class_incremental(results: Results) -> dict[str, dict[str, float | None]]:
-    """The accuracies without the task told, by the heading of their column; of each task, and their mean."""
+    """Class-incremental accuracies by column heading; of each task, and their mean."""
     if results.untold is None:
         return {}
     measured = {

@@ -25,7 +25,7 @@ INCH = 72
 
 @dataclass(frozen=True)
 class Print:
-    """How figures are to look: inches (None: as it suits the chart), and other words for titles, labels and names."""
+    """The format of figures: inches (None: by the chart), and replacements for titles, labels and names."""
 
     width: float = WIDTH
     height: float | None = None
@@ -38,12 +38,12 @@ class Print:
                 raise SettingsError(f"the {name} of a figure is {inches:g} inches; give 1 to 100")
 
     def say(self, words: str) -> str:
-        """The words asked for in place of these."""
+        """A text with its replacement, if there is one."""
         return self.words.get(words, words)
 
 
 def save_figures(figures: Sequence[Figure], folder: Path, kind: Format = "pdf", how: Print | None = None) -> list[Path]:
-    """Draws every frame of each figure into the folder, its data beside it; gives the paths of the drawings."""
+    """Draws every frame of each figure into the folder, with its data; returns the paths of the drawings."""
     how = how or Print()
     written = []
     with style(font_size=8):
@@ -62,7 +62,7 @@ def save_figures(figures: Sequence[Figure], folder: Path, kind: Format = "pdf", 
 
 
 def file_names(names: Sequence[str]) -> list[str]:
-    """A file's name for each, of letters, digits and dashes, that no other has even where capitals do not count.
+    """A unique file name for each, of letters, digits and dashes, also where case is ignored.
 
     >>> file_names(["map-zoo (replay=0.1), seed 0", "my/bench:a", "My bench a"])
     ['map-zoo-replay-0-1-seed-0', 'my-bench-a', 'My-bench-a-2']

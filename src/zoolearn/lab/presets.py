@@ -29,7 +29,7 @@ class PresetFile(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def save_preset(preset: Preset, path: Path) -> None:
-    """Writes a preset as a JSON file that people may edit."""
+    """Writes a preset as a JSON file, to be edited by hand."""
     spec = preset.spec
     about = (preset.name, spec.method, spec.benchmark, preset.target, preset.source)
     file = PresetFile(*about, {**spec.settings}, {**spec.options}, preset.remark)
@@ -37,7 +37,7 @@ def save_preset(preset: Preset, path: Path) -> None:
 
 
 def load_preset(path: Path, method: str) -> Preset:
-    """The preset in a file; what it sets is checked where it is used, like any flag."""
+    """The preset in a file; its settings are checked where they are used, like flags."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -50,7 +50,7 @@ def load_preset(path: Path, method: str) -> Preset:
 
 
 def preset_settings(name: str, method: str) -> Mapping[str, Json]:
-    """The settings of a preset, whatever its benchmark; for zoos of people's own data."""
+    """The settings of a preset for any benchmark; for owned zoos."""
     known = {preset.name: preset.spec.settings for preset in PRESETS if preset.spec.method == method}
     if name not in known:
         raise SettingsError(unknown_name("preset", name, known))
@@ -58,7 +58,7 @@ def preset_settings(name: str, method: str) -> Mapping[str, Json]:
 
 
 def find_preset(name: str, method: str, benchmark: str) -> Preset:
-    """The preset of this name for a method on a benchmark, or in this file; an error lists those that there are.
+    """The preset of this name for a method on a benchmark, or in this file; an error lists the known ones.
 
     >>> find_preset("tag-2022", "er", "split-cifar100").target
     '59.14 ± 1.77'
@@ -72,7 +72,7 @@ def find_preset(name: str, method: str, benchmark: str) -> Preset:
 
 
 def preset_of(spec: RunSpec) -> str:
-    """The name of the preset that a run was made with, and up to two settings that it changes; nothing if there is none.
+    """The name of the preset of a run, and up to two settings that it changes; empty if there is none.
 
     >>> preset_of(RunSpec("isolated", "split-cifar100", {"epochs": 1}))
     'zoo-2022'

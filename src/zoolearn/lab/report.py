@@ -26,9 +26,10 @@ SEARCH = "tune.json"  # in the folder of a search
 
 
 def find_runs(paths: Iterable[Path | str]) -> dict[Path, Results]:
-    """The runs at or below the paths, by where they lie; none twice, in the order given.
+    """The runs at or below the paths, by location, without repeats.
 
-    That is the folder of a `results.json` (the path itself, or else all below it), or a file of records and a name in it.
+    That is the folder of a `results.json` (the path itself, or all below it), or a file of records and a name in
+    it.
     """
     found: dict[Path, tuple[Path, Results]] = {}
     for path in map(Path, paths):
@@ -49,16 +50,16 @@ def _runs_below(path: Path) -> list[tuple[Path, Results]]:
 
 
 def _is_trial(folder: Path, below: Path) -> bool:
-    """Whether a run is a trial of a search, judged by training data; they count where their search itself is looked at."""
+    """Whether a run is a trial of a search, which counts only if the search itself is reported."""
     above = folder.parent
     return above != below and below in above.parents and (above / SEARCH).is_file()
 
 
 def report(results: Sequence[Results]) -> Table:
-    """One row per group of runs, sorted by benchmark and otherwise as given; the best of a benchmark's measures are marked.
+    """One row for each group of runs, sorted by benchmark; the best values of a benchmark are marked.
 
-    Runs that have come less far get their own row, since they answer for fewer tasks. Of two runs with the same seed the
-    one further along counts, and a note says so: a seed that counts twice would make the deviation too small.
+    Unfinished runs get their own row. Of two runs with the same seed the one further along counts, and a note says
+    so: counting a seed twice would make the deviation too small.
     """
     if not results:
         raise DataError("there are no runs to report; give at least one")
@@ -78,7 +79,7 @@ def report(results: Sequence[Results]) -> Table:
 
 
 def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
-    """The rows with the best mean of a measure among finished runs on the same tasks, where there are others."""
+    """The rows with the best mean of a measure among finished runs on the same tasks, if there are several."""
     alike: dict[str, dict[int, float]] = {}
     for row, (group, tasks) in enumerate(zip(groups, tasks_of_groups(groups), strict=True)):
         value = group.mean(measure)
@@ -111,7 +112,7 @@ def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
 
 
 def measures_of(groups: Iterable[Group]) -> list[str]:
-    """The measures of the matrix, and of those without the task told the ones that some run recorded."""
+    """The measures of the matrix, and the class-incremental ones that some run has."""
     summaries = [run.summary() for group in groups for run in group.runs]
     return [*MEASURES, *(name for name in CLASS_INCREMENTAL if any(summary[name] is not None for summary in summaries))]
 
@@ -135,13 +136,13 @@ def _notes(left_out: int, groups: Sequence[Group]) -> tuple[str, ...]:
 
 
 def failures(groups: Iterable[Group]) -> list[str]:
-    """A sentence for each run that failed; one that diverged is counted in its row."""
+    """A sentence for each failed run; diverged ones are counted in their row."""
     lost = [run for group in groups for run in group.lost if run.failed]
     return [f"{run.method} on {run.benchmark}, seed {run.spec.seed}, failed: {run.failed}" for run in lost]
 
 
 def gather(folders: Sequence[Path]) -> tuple[list[Results], list[Figure]]:
-    """Runs, and the figures of studies; the runs that are parts of a study are shown by the study alone."""
+    """Runs, and figures of studies; runs that are parts of a study are left out."""
     for folder in folders:
         if not folder.exists():
             raise StoreError(f"{folder} does not exist; give the folder of a run or of a study, or one that holds such")

@@ -1,4 +1,4 @@
-"""The figures that runs give: who is best, accuracy over episodes, task by task, what each episode drew, what it cost."""
+"""The figures of runs: ranking, accuracy over episodes, task by task, draws of episodes, and costs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, stdev
@@ -22,7 +22,7 @@ COSTS: dict[str, tuple[str, Callable[[Results], float | None]]] = {
 
 
 def figures(results: Sequence[Results]) -> list[Figure]:
-    """Every figure of every section of the runs, the one that says who is best first."""
+    """Every figure of every section, the ranking first."""
     return [figure for section in sections(results) for figure in section_figures(section)]
 
 
@@ -160,7 +160,7 @@ def _run_map(run: Results) -> Map:
 
 
 def cost(section: Section) -> Figure:
-    """Final average accuracy of finished runs against what it takes to train, to ask and to keep each learner."""
+    """Final average accuracy of finished runs against the costs of training, prediction and storage."""
     panels = []
     for title, (label, measure) in COSTS.items():
         series = []
@@ -186,12 +186,12 @@ def cost(section: Section) -> Figure:
 
 
 def _spans(values: Sequence[float]) -> bool:
-    """Whether values differ so much that they are better compared by their ratio."""
+    """Whether values are better compared by ratio."""
     return min(values) > 0 and max(values) / min(values) >= 3
 
 
 def _over_seeds(values: Sequence[Sequence[Number]]) -> tuple[list[Number], list[Number]]:
-    """Mean and sample deviation at each place over runs; a place that a run lacks has neither."""
+    """Mean and sample deviation over runs at each position; None where a run has no value."""
     means: list[Number] = []
     deviations: list[Number] = []
     for at_place in zip(*values, strict=True):

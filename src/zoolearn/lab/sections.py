@@ -1,4 +1,4 @@
-"""Runs by what they can be compared on: one benchmark cut in one way, its groups best first, and what they say together."""
+"""Sections of comparable runs: one benchmark, one way to cut it, its groups best first, and a conclusion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ Named = Sequence[tuple[str, Group]]
 
 @dataclass(frozen=True)
 class Section:
-    """What was measured on the same tasks: finished groups best first, then those under way.
+    """Groups on the same tasks: finished ones best first, then unfinished ones.
 
-    The `lost` are groups of which every run diverged or failed: they have a row, and no value.
+    The `lost` are groups whose runs all diverged or failed: they have a row, and no value.
     """
 
     title: str
@@ -73,7 +73,7 @@ def _rank(group: Group) -> tuple[bool, float]:
 
 
 def conclusion(section: Section) -> str:
-    """One sentence: what is best, by how much over the next, and whether chance could have done that."""
+    """One sentence: the best group, its lead over the next, and whether it is significant."""
     finished = section.finished
     if not section.named:
         return "Every run diverged or failed."
@@ -97,7 +97,7 @@ def conclusion(section: Section) -> str:
 
 
 def _gap(group: Group, other: Group) -> tuple[Difference | None, str]:
-    """The difference of two groups, and its points: over the seeds that both have, or without an interval between the means."""
+    """The difference of two groups in points: over common seeds, or without an interval between the means."""
     difference = pair_groups(group, other)
     if difference is not None and difference.half is not None:
         return difference, f"{difference.mean:.2f}"
@@ -105,7 +105,7 @@ def _gap(group: Group, other: Group) -> tuple[Difference | None, str]:
 
 
 def overview(parts: Sequence[Section]) -> Table:
-    """A row for each section: what is highest there, and by how much."""
+    """A row for each section: the highest group, and its lead."""
     rows = []
     for part in parts:
         first = [(name, percent(group.values())) for name, group in part.finished[:1]] or [("", MISSING)]
@@ -119,7 +119,7 @@ def overview(parts: Sequence[Section]) -> Table:
 
 
 def _list_different(group: Group, other: Group) -> str:
-    """The settings that both have and that differ: a comparison is of these, too."""
+    """The settings that both have and that differ."""
     if group.first.method == other.first.method:
         return ""
     names = settings_apart(group.first, other.first)

@@ -1,7 +1,7 @@
-"""Which benchmark runs are on: what it is called, and which of several is meant. Numbers of two are never put together.
+"""Which benchmark runs are on, and the choice of one: numbers of several are never mixed.
 
-The name says it all, but where one name stands for several sets of data, as may be with benchmarks of one's own: these are
-told apart by the digest of their data.
+Benchmarks are known by name; if one name stands for several sets of data, as may be with the caller's own, they are
+distinguished by the digest of the data.
 """
 
 import re
@@ -30,7 +30,7 @@ def tasks_of(run: Results) -> str:
 
 
 def tasks_of_groups(groups: Sequence[Group]) -> list[str]:
-    """For each group the tasks, and their data where one name stands for several: what groups must share to be compared."""
+    """The tasks of each group, with their data if one name stands for several."""
     pairs = [(tasks_of(group.first), group.data) for group in groups]
     return [tasks + word for (tasks, _), word in zip(pairs, _words_for_data(pairs), strict=True)]
 
@@ -48,7 +48,7 @@ def streams_of(results: Sequence[Results]) -> list[str]:
 
 
 def _words_for_data(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """For tasks and their data, nothing, or which data they are where others have the same name; older records do not tell."""
+    """The data of each entry in words, if others have the same tasks with other data; else empty."""
     known: dict[str, set[str]] = {}
     for tasks, data in pairs:
         known.setdefault(tasks, set()).update({data} - {""})
@@ -56,7 +56,7 @@ def _words_for_data(pairs: Sequence[tuple[str, str]]) -> list[str]:
 
 
 def on_benchmarks(results: Sequence[Results], wanted: Sequence[str]) -> list[Results]:
-    """The runs on the wanted benchmarks, in that order, or on `all`; refused where that is not said and there are several."""
+    """The runs on the wanted benchmarks, in that order, or on `all`; raises if none is named and there are several."""
     names = streams_of(results)
     there = [*dict.fromkeys(names)]
     if ALL in wanted:
@@ -76,12 +76,12 @@ def on_benchmarks(results: Sequence[Results], wanted: Sequence[str]) -> list[Res
 
 
 def _alike(name: str, results: Sequence[Results], names: Sequence[str]) -> list[str]:
-    """The benchmarks of this name, whatever their data."""
+    """The benchmarks of this name, with any data."""
     return [*dict.fromkeys(full for run, full in zip(results, names, strict=True) if run.stream == name)]
 
 
 def short(value: str) -> str:
-    """A value of a setting where there is little room."""
+    """A value of a setting, shortened."""
     if len(value) > LONGEST_NUMBER and re.fullmatch(r"-?\d+\.\d+", value):
         return f"{float(value):.4g}"
     return value if len(value) <= LONGEST_VALUE else f"…{value[1 - LONGEST_VALUE :]}"

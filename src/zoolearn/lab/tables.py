@@ -1,4 +1,4 @@
-"""Tables as people read them: numbers in few digits; a table for a terminal, in Markdown, in LaTeX."""
+"""Tables for people: rounded numbers; for a terminal, in Markdown and in LaTeX."""
 
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ UNFOLDED = 10_000  # characters: wider than any table
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are to be read: the first `labels` columns say what was run, the others what came out; then notes."""
+    """Cells as text: the first `labels` columns say what was run, the others what came out; then notes."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -69,7 +69,7 @@ def percent(fractions: Sequence[float | None]) -> str:
 
 
 def mean(values: Sequence[float | None], show: Callable[[float], str] = "{:,.0f}".format, unit: float = 1) -> str:
-    """The mean in a unit, as it is to be shown; of no values, or where one is missing, there is none.
+    """The mean in a unit, formatted; empty without values, or if one is missing.
 
     >>> mean([1000, 2000]), mean([90, 150], "{:.1f}".format, unit=60), mean([1, None])
     ('1,500', '2.0', '-')
@@ -101,7 +101,7 @@ def seconds(duration: float) -> str:
 
 
 def spent(duration: float) -> str:
-    """A time in two digits and the unit that suits it.
+    """A time in two digits with a suitable unit.
 
     >>> spent(0.42), spent(41), spent(95), spent(5400), spent(200_000)
     ('0.4 s', '41 s', '1.6 min', '1.5 h', '56 h')
@@ -113,7 +113,7 @@ def spent(duration: float) -> str:
 
 
 def text(table: Table, width: int | None = None) -> str:
-    """The table for a terminal, as wide as it needs or folded to `width`; a label that all rows share is written once, above.
+    """The table for a terminal, folded to `width` if given; labels that all rows share are written once, above.
 
     >>> print(text(Table(("method", "seeds", "average accuracy"), (("model-zoo", "3", "73.67"),), labels=2)))
     seeds 3

@@ -1,6 +1,6 @@
-"""Self-contained pages: runs and studies in one HTML file that needs no network, opens on what was found and prints.
+"""Self-contained HTML pages of runs and studies, which need no network, open on their conclusion and print.
 
-Charts are drawings inside the page; its script only chooses between them, shows what a point says, and turns the light on.
+Charts are drawings inside the page; its script only switches between them, shows tooltips, and changes the theme.
 """
 
 import base64
@@ -25,7 +25,7 @@ MOST_ROWS = 20  # of a table that stands open
 
 
 def page(title: str, results: Sequence[Results], studies: Sequence[Figure], command: Sequence[str] = ()) -> str:
-    """The page as HTML: what the runs say, benchmark by benchmark, then the figures of studies."""
+    """The page as HTML: conclusions benchmark by benchmark, then the figures of studies."""
     parts = sections(results) if results else []
     names = [part.title for part in parts]
     groups = [(name, list(members)) for name, members in groupby(studies, key=lambda figure: figure.section)]

@@ -1,4 +1,4 @@
-"""A chart in a page: drawings that the page lays out, a legend, and in each point's `<title>` what it says."""
+"""A chart in a page: SVG drawings laid out by the page, a legend, and tooltips in `<title>` elements."""
 
 import html
 import io
@@ -78,7 +78,7 @@ def _draw_svg(panel: Panel | Map, chart: Chart, width: float, key: str, label: s
 
 
 def _panels(chart: Plot, width: float, key: str, label: str) -> Iterator[str]:
-    """A drawing for each panel. Where all have the same axes these are drawn once, which takes most of the time."""
+    """A drawing for each panel. If all have the same axes, these are drawn once, which takes most of the time."""
     shown = limits(chart)
     if None in shown:
         for place, panel in enumerate(chart.panels):
@@ -113,9 +113,9 @@ def _axes(panel: Panel | Map, width: float) -> Any:
 
 
 def _lay_out(ax: Any) -> None:
-    """Gives axes the room that their labels leave, going by letters: what they measure, the page's font decides.
+    """Gives axes the room that their labels need, by counting letters: the page's font decides their size.
 
-    matplotlib's own layout measures them in another font, several times, and takes longer than all the rest.
+    matplotlib's own layout measures them in another font, several times, and takes longer than everything else.
     """
     width, height = (72 * inches for inches in ax.figure.get_size_inches())
     font = ax.title.get_size()
@@ -144,7 +144,7 @@ def _invite_all(ax: Any, panel: Panel) -> list[list[str]]:
 
 
 def _invite(ax: Any, panel: Panel, series: Series, number: int) -> list[str]:
-    """Marks that cannot be seen, large enough to point at, one for each value; and what each says."""
+    """Invisible marks, large enough to point at, with a tooltip for each value."""
     at = [place for place, value in enumerate(series.y) if value is not None]
     along, values = [places(panel, series)[place] for place in at], [series.y[place] for place in at]
     pair = (values, along) if panel.turned else (along, values)
@@ -181,7 +181,7 @@ def _cell_tips(chart: Map) -> list[str]:
 
 
 def _for_page(svg: bytes, tips: Sequence[Sequence[str]], key: str, label: str, below: bytes = b"") -> str:
-    """The drawing with colours and letters of the page, names of its own, and what its marks say; `below` lies another."""
+    """The drawing in the colours and fonts of the page, with unique ids and tooltips; `below` lies another."""
     ElementTree.register_namespace("", SVG[1:-1])
     root = ElementTree.fromstring(svg)  # noqa: S314 (our own drawing)
     if below:
@@ -207,7 +207,7 @@ def _shapes(element: ElementTree.Element) -> list[ElementTree.Element]:
 
 
 def _tidy(element: ElementTree.Element, key: str) -> None:
-    """Takes away what cannot be seen, and says the rest shortly, in the page's own colours and letters."""
+    """Removes what cannot be seen, and shortens the rest."""
     for child in list(element):
         _tidy(child, key)
         empty = child.tag in (f"{SVG}g", f"{SVG}defs") and not len(child)

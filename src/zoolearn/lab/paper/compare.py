@@ -1,4 +1,4 @@
-"""The paper's numbers beside ours: which finished runs answer for which cell."""
+"""The paper's numbers compared with ours: which finished runs reproduce which cell."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ MEASURES = {"average_accuracy": "accuracy", "forgetting": "forgetting", "forward
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of the paper and what our runs say."""
+    """One number of the paper, and the numbers of our runs."""
 
     row: Row
     measure: str
@@ -43,7 +43,7 @@ class Cell:
 
     @property
     def difference(self) -> str:
-        """Ours less the paper's; where the two are of different things, what differs."""
+        """Ours less the paper's; if they are of different things, what differs."""
         if self.mean is None or self.paper is None:
             return "-"
         return f"({self.apart})" if self.apart else f"{self.mean - self.paper:+z.2f}"
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """Where ours lies: within a point of the paper's as both are read, above or below it, or not run."""
+        """Within a point of the paper's as printed, above or below it, or not run."""
         if self.mean is None or self.paper is None:
             return NOT_RUN
         apart = round(self.mean - self.paper, 2)
@@ -67,10 +67,10 @@ def all_runs(folders: Iterable[Path]) -> list[Results]:
 
 
 def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
-    """The runs that are this row, by seed: method, settings, data and the order of tasks, and no code that is not ours.
+    """The runs of a row by seed: same method, settings, data and order of tasks, and none of the caller's code.
 
-    The precision may be any, but only one, and so may the data, which a row does not tell: those of most seeds, and of two
-    with as many float32. A record that is older tells no data; it is taken for that of the others if these agree.
+    All have one precision and one set of data, which a row does not fix: those of most seeds, float32 if equal.
+    Older records lack their data; it is taken to be that of the others if these agree.
     """
     if row.spec.method not in METHODS:
         return []
@@ -95,7 +95,7 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
 
 
 def precision(run: Results) -> str:
-    """What a run computed in; left to itself, that is float32 on a CPU and mixed float16 on a GPU."""
+    """The precision of a run; by default float32 on a CPU and mixed float16 on a GPU."""
     recipe = run.settings.get("recipe", {})
     on_gpu = run.environment.get("gpu") is not None and recipe.get("device", "auto") != "cpu"
     named: str = recipe.get("precision", "auto")
@@ -103,7 +103,7 @@ def precision(run: Results) -> str:
 
 
 def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
-    """Runs that differ in their precision alone, seed by seed: those in float32, and those in another."""
+    """Runs that differ in precision only, seed by seed: those in float32, and those in another."""
     alike: dict[str, dict[str, dict[int, Results]]] = {}
     for run in runs:
         same = alike.setdefault(_of_any_precision(replace(run.spec, seed=0)), {})
@@ -128,7 +128,7 @@ def remarks(row: Row, runs: Sequence[Results]) -> list[str]:
 
 
 def missing_data(row: Row, runs: Sequence[Results]) -> str:
-    """A sentence where runs were made with a part of the paper's training data; nothing where they were not."""
+    """A sentence if runs were made with a part of the paper's training data; else empty."""
     counts = [fmean(run.train_samples) for run in runs if run.train_samples]
     paper = ROWS_OF_A_TASK.get(row.spec.benchmark, 0)
     if "samples_per_class" in row.spec.options or not counts or min(counts) > 0.9 * paper:
@@ -152,10 +152,9 @@ def _percents(runs: Sequence[Results], measure: str) -> tuple[float, ...]:
 
 
 def tally(table: PaperTable, runs: Sequence[Results]) -> Counter[str]:
-    """How many numbers of a table came out how, each counted once.
+    """How many numbers of a table are reproduced, above, below or not run.
 
-    A number that is answered only by a row that stands in for the paper's, or by runs with a part of the data, is neither
-    reproduced nor missed.
+    Numbers answered only by a substitute row, or by runs on a part of the data, are neither reproduced nor missed.
     """
     verdicts: dict[tuple[str, str, str], str] = {}
     for row in table.rows:

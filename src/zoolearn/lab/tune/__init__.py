@@ -1,1 +1,1 @@
-"""The search for good settings: trials judged by training data that was set aside, weak ones stopped early, all of it resumable."""
+"""The search for good settings: trials on validation data, weak ones stopped early, all of it resumable."""

@@ -1,6 +1,7 @@
-"""Which settings to try next, and which trials to stop: Optuna's samplers and its ASHA (Li et al., 2020), or Nevergrad's optimisers.
+"""Proposes settings and stops trials: Optuna's samplers and its ASHA (Li et al., 2020), or Nevergrad's optimisers.
 
-Nothing of theirs is saved: after a restart they are told again what came of every trial (extras `tune` and `nevergrad`).
+Their state is not saved: after a restart they are told the outcome of every trial again (extras `tune` and
+`nevergrad`).
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ REDUCTION = 3  # of the trials that reach a rung, the best third goes on
 
 
 class Search:
-    """Asks for settings and is told values, which are to be large."""
+    """Proposes settings, and is told values to be maximised."""
 
     def __init__(self, space: Space, kind: str, seed: int, trials: int) -> None:
         optuna = _optuna()
@@ -26,11 +27,11 @@ class Search:
             self.study.sampler = _nevergrad_sampler(space, derive(seed, "search") % 2**32, trials)
 
     def ask(self, settings: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """A new trial and its settings: the next ones, or those given.
+        """A new trial and its settings: proposed, or those given.
 
-        What is proposed depends on the number of the trial and on what came of those before it, not on when a search was
-        taken up: Optuna's sampler remembers nothing but its random numbers, so each trial has one with a seed of its own;
-        Nevergrad's is asked and told again of every trial, in the same order.
+        A proposal depends on the number of the trial and on earlier outcomes, not on when a search was resumed:
+        each trial has an Optuna sampler with a seed of its own, and Nevergrad's optimiser is asked and told
+        again of every trial in order.
         """
         if self.kind == "optuna":
             seed = derive(self.seed, "search", len(self.study.trials)) % 2**32
@@ -43,12 +44,12 @@ class Search:
         return trial, dict(trial.params)
 
     def goes_on(self, trial: Any, rung: int, value: float) -> bool:
-        """Whether a trial with this value at this rung is worth its next one."""
+        """Whether a trial with this value at this rung is continued."""
         trial.report(value, REDUCTION**rung)
         return not trial.should_prune()
 
     def tell(self, trial: Any, value: float | None, *, stopped: bool) -> None:
-        """How a trial ended: with a value, stopped before its end, or without one."""
+        """The end of a trial: with a value, stopped, or without one."""
         states = _optuna().trial.TrialState
         if value is None:
             self.study.tell(trial, state=states.FAIL)

@@ -1,4 +1,4 @@
-"""What is searched: for each setting a range or some choices, written `lr=1e-4..1e-2` or `backbone=mlp,small-conv`."""
+"""The search space: for each setting a range or choices, written `lr=1e-4..1e-2` or `backbone=mlp,small-conv`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ PAPER = ("batch_size=8..64", "lr=0.0001..0.01", "dropout=0.1..0.5", "weight_deca
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from `low` to `high`; a range over a factor of ten or more is searched by the logarithm.
+    """Numbers from `low` to `high`, searched logarithmically if they span a factor of ten or more.
 
     >>> Range(1e-4, 1e-2).logarithmic, Range(8, 64).logarithmic
     (True, False)
@@ -32,7 +32,7 @@ class Range:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether a step is a factor rather than a sum."""
+        """Whether the range is searched by the logarithm."""
         return self.low > 0 and self.high / self.low >= 10
 
 
@@ -51,7 +51,7 @@ Space = Mapping[str, Range | Choice]
 
 
 def part_of_space(text: str, read: Callable[[str, str], Any]) -> tuple[str, Range | Choice]:
-    """A setting and what it may be; `read(setting, text)` gives a value of the setting's type, or refuses it.
+    """A setting and its range or choices; `read(setting, text)` gives a value of the setting's type.
 
     >>> part_of_space("lr=0.001..0.1", lambda _, text: float(text))
     ('lr', Range(low=0.001, high=0.1))

@@ -1,8 +1,8 @@
-"""Trials of settings on a whole stream, rung by rung; what each came to is a small JSON file, so the same command continues.
+"""Trials of settings on a whole stream, rung by rung; each is recorded in a small JSON file, so that a search resumes.
 
-A trial is a run whose tasks are judged by training data that was set aside. It is compared at its rungs (after a ninth, a
-third and all of the tasks): by the mean accuracy over all tasks met so far, with that of the other trials at this
-rung. A third of them goes on, the others are stopped. A trial that goes on continues its run folder, anywhere.
+A trial is a run on validation data. At its rungs (after a ninth, a third and all of the tasks) its mean accuracy over
+the tasks met is compared with that of other trials; a third of them goes on, the others are stopped. A trial that goes
+on continues its run folder, on any machine.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ from zoolearn.runs.store import RunFolder
 
 @dataclass
 class Trial:
-    """Some settings, the values that they reached at each rung, and how it ended."""
+    """Settings, their values at each rung, and how the trial ended."""
 
     number: int
     settings: dict[str, Json]
@@ -39,7 +39,7 @@ class Trial:
 
 
 def rungs(tasks: int) -> list[int]:
-    """After how many tasks trials are compared.
+    """The numbers of tasks after which trials are compared.
 
     >>> rungs(20), rungs(5), rungs(2)
     ([3, 7, 20], [1, 2, 5], [1, 2])
@@ -48,7 +48,7 @@ def rungs(tasks: int) -> list[int]:
 
 
 class Tuning:
-    """A search under way in a folder; `spec(settings)` is the run that tries some settings."""
+    """A search in a folder; `spec(settings)` is the run that tries some settings."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Tuning:
         self.waiting: deque[Trial] = deque()
 
     def execute(self, search: Search, count: int, place: Place) -> Generator[Event, None, None]:
-        """Tries until `count` trials have ended; gives the events of their parts as they come."""
+        """Runs trials until `count` have ended; yields their events."""
         self._take_up(search)
         with closing(map_jobs(self._jobs(search, count), place)) as events:
             for event in events:
@@ -75,7 +75,7 @@ class Tuning:
 
     @property
     def best(self) -> Trial:
-        """The trial that came to its end with the highest value."""
+        """The completed trial with the highest value."""
         done = [trial for trial in self.trials if trial.state == "done"]
         if not done:
             raise SettingsError(f"no trial in {self.folder} came to its end; try more trials, or a smaller space")
@@ -98,7 +98,7 @@ class Tuning:
                 )
 
     def _take_up(self, search: Search) -> None:
-        """Reads what there is, and tells the search of it as if it had just happened."""
+        """Loads recorded trials and tells the search of them."""
         for file in sorted(self.folder.glob("trial-*.json")):
             trial = decode(load_json(file), Trial, str(file), "a trial of a search")
             if trial.state == "failed":  # for a reason of its machine, which may be fixed by now
@@ -115,7 +115,7 @@ class Tuning:
                 self._strip(trial)
 
     def _jobs(self, search: Search, count: int) -> Iterator[Job | None]:
-        """The next part of a trial that goes on, or a new trial; None while all depends on those under way."""
+        """The next part of a trial that goes on, or a new trial; None while that depends on running ones."""
         while True:
             if self.waiting:
                 yield self._part(self.waiting.popleft())
@@ -136,7 +136,7 @@ class Tuning:
         return job(f"{trial.name} to task {tasks}", self.spec(trial.settings), plan)
 
     def _count(self, search: Search, event: Done | Failed) -> None:
-        """What the end of a part means for its trial."""
+        """Records the end of a part."""
         trial = self.trials[int(event.job.name.split()[0].removeprefix("trial-")) - 1]
         handle = self.handles[trial.number]
         if isinstance(event, Failed):
@@ -158,7 +158,7 @@ class Tuning:
             self._strip(trial)
 
     def _strip(self, trial: Trial) -> None:
-        """Deletes what only a trial under way needs; also where the one who ended it was killed before."""
+        """Deletes what only a running trial needs."""
         if trial.state in ("done", "stopped"):
             RunFolder(self.folder / trial.name).strip()
 
@@ -171,7 +171,7 @@ class Tuning:
 
 
 def _describe_difference(name: str, before: Json, now: Json) -> str:
-    """What differs, by the innermost name that does."""
+    """What differs, by the innermost name."""
     if isinstance(before, dict) and isinstance(now, dict):
         inner = next(key for key in {**before, **now} if before.get(key) != now.get(key))
         return _describe_difference(inner, before.get(inner), now.get(inner))
