@@ -1,6 +1,6 @@
-"""Pruning: which members a task can do without, found out from the votes that are stored; no net is run for it.
+"""Pruning: finds the members that a task does not need, from stored votes; no net is run.
 
-Members are chosen by every second held-out row, so that the accuracy on the other half is an honest one.
+Members are chosen by every second held-out row, so that the accuracy on the other half is unbiased.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +20,12 @@ from zoolearn.zoo.disk.stored import load_inputs, load_labels
 from zoolearn.zoo.learning.episode import measure
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes
 
-ALLOWED_LOSS = 0.005  # of accuracy, where nothing was said
+ALLOWED_LOSS = 0.005  # of accuracy, by default
 Chosen = dict[str, set[int]]  # for each task, the numbers of the members that vote on it
 
 
 def read_limit(**limits: float | None) -> tuple[str, float]:
-    """The one limit that was given to prune by, with its value; by default a loss of half a point.
+    """The one given limit to prune by, with its value; by default a loss of half a point.
 
     >>> read_limit(loss=None, budget=20.0), read_limit(loss=None)
     (('budget', 20.0), ('loss', 0.005))
@@ -39,9 +39,9 @@ def read_limit(**limits: float | None) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class TaskVotes:
-    """What each member that knows a task said about its held-out rows, the weight of its vote, and the labels.
+    """The votes of each member on a task's held-out rows, their weights, and the labels.
 
-    Classes are in the order in which they came, so that who knows fewer of them knows the first.
+    Classes are in the order of arrival, so a member that knows fewer of them knows the first ones.
     """
 
     votes: Mapping[int, Tensor]
@@ -54,18 +54,18 @@ class TaskVotes:
         return any(self.votes[number].shape[1] == len(self.classes) for number in members)
 
     def answer(self, members: Iterable[int], rows: slice = slice(None)) -> Tensor:
-        """What some members together say of some of the rows."""
+        """The combined probabilities of some members on some rows."""
         numbers = list(members)
         votes = [self.votes[number][rows] for number in numbers]
         knows = [self.classes[: vote.shape[1]] for vote in votes]
         return combine(votes, [self.weights[number] for number in numbers], knows, self.classes)
 
     def accuracy(self, members: Iterable[int], rows: slice = slice(None)) -> float:
-        """The accuracy of some members together, on some of the rows."""
+        """The accuracy of some members on some rows."""
         return accuracy(self.answer(members, rows), self.labels[rows])
 
     def likelihood(self, members: Iterable[int], rows: slice) -> float:
-        """The mean log-likelihood of the labels, which tells sets of equal accuracy apart."""
+        """The mean log-likelihood of the labels, a tie-breaker between sets of equal accuracy."""
         mean = self.answer(members, rows)
         return float(mean.gather(1, self.labels[rows][:, None]).clamp_min(1e-12).log().mean())
 
@@ -87,7 +87,7 @@ class TaskPruning:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What pruning does to a zoo: per task, and members and bytes in all; milliseconds are per row and task."""
+    """The effect of pruning on a zoo: per task, and members and bytes in all; milliseconds are per row and task."""
 
     tasks: Mapping[str, TaskPruning]
     members_before: int
@@ -103,7 +103,7 @@ class Pruning:
 
 
 def prune(folder: ZooFolder, index: Index, kind: str, value: float, cost: float) -> tuple[Index, Pruning]:
-    """The zoo with members silenced where a task can do without them, and what that means."""
+    """The zoo with votes pruned that tasks do not need, and the effect."""
     if value < 0 or (kind != "loss" and value == 0):
         raise SettingsError(f"{kind} is {value:g}; give a number above 0")
     if kind == "loss" and value > 1:
@@ -139,9 +139,9 @@ def _votes(stored: StoredVotes, task: str) -> TaskVotes:
 
 
 def choose_by_loss(votes: Mapping[str, TaskVotes], loss: float) -> Chosen:
-    """For each task the members that greedy selection adds until it is at most `loss` below all of them together.
+    """For each task, members added greedily until it is at most `loss` below all of them together.
 
-    Where two would help equally, the one that another task needs already is taken.
+    Of two that help equally, one that another task needs already is taken.
     """
     chosen: Chosen = {}
     needed: set[int] = set()
@@ -169,7 +169,7 @@ def choose_by_count(votes: Mapping[str, TaskVotes], most: int, latency: float, c
 
 
 def _find_best(votes: TaskVotes, chosen: set[int], needed: set[int]) -> int:
-    """The member that helps most beside those chosen; the first one is of those that know all classes."""
+    """The member that helps most beside those chosen; the first must know all classes."""
 
     def merit(number: int) -> tuple[float, bool, float]:
         together = {*chosen, number}
@@ -180,7 +180,7 @@ def _find_best(votes: TaskVotes, chosen: set[int], needed: set[int]) -> int:
 
 
 def choose_by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], budget: float) -> Chosen:
-    """Takes away, one by one, the member whose absence costs the least accuracy over all tasks, until the rest fits."""
+    """Removes, one by one, the member whose absence costs the least accuracy over all tasks, until the rest fits."""
     chosen = {name: set(task.votes) for name, task in votes.items()}
     alive = set().union(*chosen.values())
     current = {name: votes[name].accuracy(chosen[name], CHOOSE) for name in votes}
@@ -204,7 +204,7 @@ def choose_by_budget(sizes: Mapping[int, int], votes: Mapping[str, TaskVotes], b
 def _loss_without(
     votes: Mapping[str, TaskVotes], chosen: Chosen, current: Mapping[str, float], number: int
 ) -> float | None:
-    """The accuracy that all tasks together lose without a member; None if no member were left that knows all of one's classes."""
+    """The total loss of accuracy without a member; None if a task would have no member that knows all its classes."""
     loss = 0.0
     for name, members in chosen.items():
         if number in members:
@@ -237,14 +237,14 @@ def _judging_rows(task: TaskVotes) -> slice:
 
 
 def restore_all(folder: ZooFolder, index: Index) -> Index:
-    """The zoo with every silenced member speaking again."""
-    speaking = index.with_entries(members=[changed(member, silent=()) for member in index.members])
+    """The zoo with all pruned votes restored."""
+    restored = index.with_entries(members=[changed(member, silent=()) for member in index.members])
     silenced = {name for member in index.members for name in member.silent}
-    return speaking.with_measures(measure(folder, speaking, [name for name in index.tasks if name in silenced]))
+    return restored.with_measures(measure(folder, restored, [name for name in index.tasks if name in silenced]))
 
 
 def delete_silenced(index: Index) -> Index:
-    """The zoo without what was silenced: such votes are gone, and members without any are deleted."""
+    """The zoo without pruned votes, and without members that have no other."""
     members = []
     for member in index.members:
         share = {name: weight for name, weight in member.share.items() if name not in member.silent}
@@ -253,7 +253,7 @@ def delete_silenced(index: Index) -> Index:
 
 
 def milliseconds(folder: ZooFolder, index: Index, net_of: NetOf, recipe: Recipe, rows: int) -> float:
-    """How long a member takes for one row: the best of a few passes, averaged over a few members."""
+    """The time of a member for one row: the best of a few passes, averaged over a few members."""
     times = []
     for member in index.members[:: max(1, len(index.members) // 5)]:
         name = member.tasks[0]

@@ -1,4 +1,4 @@
-"""Another name for a task: names are in the index alone, so no file of the zoo changes."""
+"""Renames a task: names are in the index alone, so no file of the zoo changes."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 def rename_task(index: Index, task: str, to: str) -> Index:
-    """The zoo with a task under another name, also in its log: the old name is found nowhere any more."""
+    """The zoo with a task under another name, also in its log; the old name is gone."""
     index.task(task)
     check_name(to, index)
 

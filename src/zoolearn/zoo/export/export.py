@@ -36,9 +36,9 @@ INPUT, OUTPUT = "inputs", "probabilities"
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was checked: its size, the rows that were compared, and the largest difference from the zoo.
+    """An exported file that was checked: its size, the rows compared, and the largest difference from the zoo.
 
-    Of one in 8 bits, also the accuracy on held-out pictures: `before` in the zoo, and `after`, of the file.
+    Of one in 8 bits, also the accuracy on held-out pictures: `before` of the zoo, and `after` of the file.
     """
 
     path: Path
@@ -52,55 +52,35 @@ class Exported:
 
 
 class ExportedEnsemble(nn.Module):
-    """The members that answer for one task, as a module of raw inputs."""
+    """The members that vote on one task, as a module of raw inputs."""
 
-    def __init__(self, nets: Sequence[tuple[Net, float]], task: str, temperature: float) -> None:
+    def __init__(self, nets: Sequence[tuple[Net, float]], entry: TaskEntry, temperature: float) -> None:
         super().__init__()
-        self.temperature = temperature
+        self.temperature, self.classes, task = temperature, entry.classes, entry.name
         self.backbones = nn.ModuleList(deepcopy(net.backbone) for net, _ in nets)
         self.heads = nn.ModuleList(deepcopy(net.head(task)) for net, _ in nets)
         columns = [net.columns[net.head_index[task]] if net.standardize else nn.Identity() for net, _ in nets]
         self.columns = nn.ModuleList(map(deepcopy, columns))
         self.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]  # as files hold them
         self.weights = [share for _, share in nets]
-        self.classes = max(net.head(task).out_features for net, _ in nets)
         self.flips = nets[0][0].flips
         self.scale, self.shift = (nn.Buffer(part.cpu()) for part in (nets[0][0].pixel_scale, nets[0][0].pixel_shift))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The weighted average of the members' probabilities, at the task's temperature."""
+        """The weighted mean of the members' probabilities, at the task's temperature."""
         if x.dtype == torch.uint8:
             x = x.to(torch.float32) * self.scale - self.shift
         votes = [
             torch.softmax(head(self.features(backbone, columns(x))), dim=1)
             for backbone, head, columns in zip(self.backbones, self.heads, self.columns, strict=True)
         ]
-        return apply_temperature(self.average(list(zip(votes, self.weights, strict=True))), self.temperature)
-
-    def average(self, weighed: Sequence[tuple[Tensor, float]]) -> Tensor:
-        """The mean of votes, those among fewer classes completed by those that know all."""
-        of_all = [(vote, weight) for vote, weight in weighed if vote.shape[1] == self.classes]
-        whole = _mean(of_all)
-        if len(of_all) == len(weighed):
-            return whole
-        return _mean([(self.completed(vote, whole), weight) for vote, weight in weighed])
-
-    def completed(self, vote: Tensor, whole: Tensor) -> Tensor:
-        """A vote among the first classes, those that the member knew, as one among all: the rest is for others to say."""
-        known = vote.shape[1]
-        if known == self.classes:
-            return vote
-        return torch.cat([vote * whole[:, :known].sum(dim=1, keepdim=True), whole[:, known:]], dim=1)
+        known = [self.classes[: vote.shape[1]] for vote in votes]
+        return apply_temperature(combine(votes, self.weights, known, self.classes), self.temperature)
 
     def features(self, backbone: nn.Module, x: Tensor) -> Tensor:
-        """What a member makes of scaled inputs, and of their mirror images if those count."""
+        """The features of scaled inputs, averaged with those of mirror images if `flips`."""
         features: Tensor = backbone(x)
         return (features + backbone(x.flip(-1))) / 2 if self.flips else features
-
-
-def _mean(votes: Sequence[tuple[Tensor, float]]) -> Tensor:
-    total = sum(weight for _, weight in votes)
-    return torch.stack([weight / total * vote for vote, weight in votes]).sum(dim=0)
 
 
 def export(
@@ -114,14 +94,14 @@ def export(
     temperature: float,
     overwrite: bool,
 ) -> Exported:
-    """Writes the file, then loads it as others will and compares its answers; a file that differs never gets its name.
+    """Writes the file, loads it as other programs will, and compares its answers; one that differs never gets its name.
 
-    They are compared on some of `rows`.
+    The comparison is on some of `rows`.
     """
     if to not in SUFFIXES:
         raise SettingsError(f"export to {to!r}; give onnx or torch")
     check_target(path, overwrite=overwrite)
-    ensemble = ExportedEnsemble(nets, task.name, temperature).cpu().eval()
+    ensemble = ExportedEnsemble(nets, task, temperature).cpu().eval()
     rows = rows[:ROWS_CHECKED]
     sample = torch.zeros(
         2, *rows.shape[1:], dtype=rows.dtype
@@ -131,8 +111,8 @@ def export(
         try:
             asked = _write_onnx if to == "onnx" else _write_torch
             found = asked(ensemble, sample, named, task, rows)
-            said = apply_temperature(_answers(nets, rows, task, recipe), temperature)
-            difference = float((found - said).abs().max())
+            wanted = apply_temperature(_answers(nets, rows, task, recipe), temperature)
+            difference = float((found - wanted).abs().max())
             if not difference <= TOLERANCE:
                 raise StoreError(
                     f"the exported file answers differently from the zoo, by up to {difference:.2g}; not written"
@@ -144,7 +124,7 @@ def export(
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
-    """Refuses to write where there is no folder, or over a file without leave."""
+    """Raises if the folder does not exist, or a file exists and must not be overwritten."""
     if not path.parent.is_dir():
         raise SettingsError(f"there is no folder {path.parent} to write {path.name} to; make it first, or give another")
     if path.is_dir():
@@ -154,12 +134,12 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
 
 def _answers(nets: Sequence[tuple[Net, float]], rows: Tensor, task: TaskEntry, recipe: Recipe) -> Tensor:
-    """What members say together in the file's own arithmetic: float32 on the CPU, whatever it is asked with otherwise."""
+    """The members' combined probabilities in the file's arithmetic: float32 on the CPU."""
     plain = replace(recipe, device="cpu", precision="float32")
     pieces = iter_probabilities([net for net, _ in nets], rows, task.name, plain)
-    said = [join(piece) for piece in zip(*pieces, strict=True)]
-    knows = [task.classes[: vote.shape[1]] for vote in said]
-    return combine(said, [share for _, share in nets], knows, task.classes)
+    votes = [join(piece) for piece in zip(*pieces, strict=True)]
+    known = [task.classes[: vote.shape[1]] for vote in votes]
+    return combine(votes, [weight for _, weight in nets], known, task.classes)
 
 
 def _write_torch(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
@@ -173,9 +153,11 @@ def _write_torch(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: T
 
 def _write_onnx(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: TaskEntry, rows: Tensor) -> Tensor:
     onnx = import_onnx("onnxscript")  # torch needs it, too
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it tells that torchvision is not there, nor needed
+    logging.getLogger("torch.onnx").setLevel(
+        logging.ERROR
+    )  # it reports that torchvision, which is not needed, is missing
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporter, about its own insides
+        warnings.simplefilter("ignore")  # of the exporter
         program: Any = torch.onnx.export(
             ensemble,
             (sample,),
@@ -192,7 +174,7 @@ def _write_onnx(ensemble: ExportedEnsemble, sample: Tensor, path: Path, task: Ta
 
 
 def import_onnx(*others: str) -> Any:
-    """The onnx library, once all that an export needs is known to be there."""
+    """The onnx library, if everything that an export needs is installed."""
     try:
         for name in ("onnxruntime", *others):
             import_module(name)
@@ -204,13 +186,13 @@ def import_onnx(*others: str) -> Any:
 
 
 def note_task(model: Any, task: TaskEntry) -> None:
-    """Writes the name and the classes of a task into a model."""
+    """Stores the name and the classes of a task in a model."""
     for key, value in {"task": task.name, "classes": json.dumps(task.classes)}.items():
         model.metadata_props.add(key=key, value=value)
 
 
 def ask_onnx(model: Path | bytes, rows: NDArray[Any]) -> Tensor:
-    """What other programs are answered by a model."""
+    """A model's answers in onnxruntime."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])

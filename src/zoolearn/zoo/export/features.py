@@ -1,7 +1,7 @@
 """One task of a zoo on features as one ONNX file: both views of a picture through the extractor, unit length, the head.
 
-The extractor's own graph is taken as it is and runs once, on the pictures and their mirror images together; features are
-brought to length 1 and to steps of 2**-15, as stored rows are. So the file answers as the zoo does.
+The extractor's graph is used as it is and runs once, on the pictures and their mirror images together; features are
+normalised and rounded to steps of 2**-15, as stored rows are. So the file answers as the zoo does.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ def file_to_export(folder: ZooFolder, record: Mapping[str, Json], to: str) -> by
 def export_on_features(
     content: bytes, extractor: Extractor, net: Net, task: TaskEntry, path: Path, *, overwrite: bool
 ) -> Exported:
-    """Writes the file, then asks it as others will, about pictures made by arithmetic; one that differs is not written."""
+    """Writes the file and compares its answers on generated pictures; one that differs is not written."""
     check_target(path, overwrite=overwrite)
     model = import_onnx().load_model_from_string(content)
     size = _surround(model, net.head(task.name))
@@ -76,7 +76,7 @@ def export_on_features(
 
 
 def scale_head(net: Net, task: str, temperature: float) -> Net:
-    """A net that answers alone for a task, with what calibrates its answers in its head."""
+    """A copy of a net with the temperature of a task's answers in its head."""
     made, factor = deepcopy(net), 1.0 / temperature
     with torch.no_grad():
         made.head(task).weight.mul_(factor)
@@ -85,14 +85,14 @@ def scale_head(net: Net, task: str, temperature: float) -> Net:
 
 
 def _play(net: Net, rows: Tensor, task: str) -> float:
-    """How far answers move where features are rounded otherwise, as they may be in a batch or on another processor."""
+    """How far answers change if features are rounded differently, as in a batch or on another processor."""
     rng, plain = generator(0), probabilities(net, rows, task, EXACT)
     moved = [(rows + torch.randint(-STEPS, STEPS + 1, rows.shape, generator=rng)).to(torch.int16) for _ in range(8)]
     return max(float((probabilities(net, each, task, EXACT) - plain).abs().max()) for each in moved)
 
 
 def _surround(model: Any, head: torch.nn.Linear) -> int:
-    """Puts what the zoo does before and after around an extractor; gives the side of its pictures."""
+    """Adds the zoo's pre- and post-processing to an extractor's graph; returns the size of its pictures."""
     from onnx import TensorProto, helper, numpy_helper
 
     version = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)

@@ -1,7 +1,7 @@
-"""A task of a zoo on features as a file of 8-bit whole numbers, and what that costs in accuracy.
+"""A task of a zoo on features as an 8-bit file, with its loss of accuracy.
 
-The ranges of activations are those that pictures of the task lead to, read again where they were learned from; the file is
-then asked about held-out ones, which it has not seen.
+The ranges of activations are found on pictures of the task, read again where they were; the file is then compared on
+held-out ones.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ MOST_ASKED = 1000  # held-out ones
 def export_in_8_bits(
     folder: ZooFolder, content: bytes, extractor: Extractor, net: Net, task: TaskEntry, path: Path, *, overwrite: bool
 ) -> Exported:
-    """Writes the file, checked as any other, and asks it and the zoo about held-out pictures."""
+    """Writes the file, checked as any other, and compares it with the zoo on held-out pictures."""
     check_target(path, overwrite=overwrite)
     chosen = {"train": _spread(task.rows_kept, RANGES_BY), "test": _spread(task.rows_held_out, MOST_ASKED)}
     asked = {side: _originals(folder, task, side, places) for side, places in chosen.items()}  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def export_in_8_bits(
 
 
 def _spread(count: int, most: int) -> list[int]:
-    """Places of at most `most` rows, evenly among all.
+    """At most `most` positions, evenly spread.
 
     >>> _spread(10, 4), _spread(3, 4)
     ([0, 3, 6, 9], [0, 1, 2])
@@ -64,7 +64,7 @@ def _spread(count: int, most: int) -> list[int]:
 def _originals(
     folder: ZooFolder, task: TaskEntry, side: Side, places: list[int]
 ) -> tuple[list[str], NDArray[np.uint8] | None]:
-    """The files of some rows, and what these were when they were learned from."""
+    """The files of some rows, and their recorded digests."""
     names = load_row_names(folder, task, side)
     if any(names[place] is None for place in places):
         raise DataError(
