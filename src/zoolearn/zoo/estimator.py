@@ -27,10 +27,11 @@ from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.model_zoo import GROW
 from zoolearn.nets.backbones import BACKBONES
 from zoolearn.seeds import derive
+from zoolearn.training.predict import combine
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.none_of_these import check_sure, fit_familiarity, why_none
 from zoolearn.zoo.intake.extracting import Features, Given
-from zoolearn.zoo.row_weights import WeightedRows, WeightedZoo, combine_answers, float32_rows
+from zoolearn.zoo.row_weights import WeightedRows, WeightedZoo, float32_rows
 
 FIRST = "default"  # the task if none is named
 
@@ -265,14 +266,16 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _votes(self, rows: torch.Tensor, name: str) -> torch.Tensor:
         """The combined probabilities of all episodes of a task, not calibrated."""
-        count = len(self.task_classes_[name])
-        outputs = [
-            (self._columns(labels, name), self.learner_.predict_proba(rows, episode).double().numpy())
-            for episode, labels in self.episodes_[name]
-        ]
-        if not outputs:  # one class so far
-            outputs = [(self._columns(self.waiting_[name].y[:1], name), np.ones((len(rows), 1)))]
-        return torch.from_numpy(combine_answers(outputs, len(rows), count))
+        total = torch.zeros(len(rows), len(self.task_classes_[name]), dtype=torch.float64)
+        if not self.episodes_[name]:  # one class so far
+            total[:, self._columns(self.waiting_[name].y[:1], name)] = 1.0
+            return total
+        outputs = [self.learner_.predict_proba(rows, episode).double() for episode, _ in self.episodes_[name]]
+        known = [tuple(map(str, labels)) for _, labels in self.episodes_[name]]
+        _, widest = max(self.episodes_[name], key=lambda episode: len(episode[1]))
+        mean = combine(outputs, [1.0] * len(outputs), known, tuple(map(str, widest)))
+        total[:, self._columns(widest, name)] = mean / mean.sum(dim=1, keepdim=True)
+        return total
 
     def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
         """The columns of labels among the classes of a task."""

@@ -1,4 +1,4 @@
-"""The estimator's Model Zoo: sample weights, and answers of episodes that know different classes."""
+"""The estimator's Model Zoo: sample weights."""
 
 from collections.abc import Generator, Sequence
 from copy import copy
@@ -89,29 +89,3 @@ def float32_rows(x: NDArray[Any]) -> torch.Tensor:
     """Rows as float32; values out of range are clipped."""
     largest = float(np.finfo(np.float32).max)
     return torch.from_numpy(np.clip(x, -largest, largest).astype(np.float32))
-
-
-def combine_answers(
-    outputs: Sequence[tuple[NDArray[Any], NDArray[np.float64]]], rows: int, classes: int
-) -> NDArray[np.float64]:
-    """Combines probabilities of episodes that know different classes of a task.
-
-    Those that know the most classes give the probability of the classes of each other answer together; it is
-    divided as that answer says.
-
-    >>> wide, narrow = np.array([[0.2, 0.2, 0.6]]), np.array([[0.9, 0.1]])
-    >>> combine_answers([(np.arange(3), wide), (np.array([0, 1]), narrow)], 1, 3).round(2).tolist()
-    [[0.28, 0.12, 0.6]]
-    """
-    widest = max(len(places) for places, _ in outputs)
-    total = np.zeros((rows, classes))
-    for places, answers in outputs:
-        if len(places) == widest:
-            total[:, places] += answers
-    known = total / total.sum(axis=1, keepdims=True)
-    for places, answers in outputs:
-        if len(places) < widest:
-            vote = known.copy()
-            vote[:, places] = answers * known[:, places].sum(axis=1, keepdims=True)
-            total += vote
-    return np.asarray(total / total.sum(axis=1, keepdims=True))
