@@ -60,8 +60,13 @@ def load_net(folder: ZooFolder, index: Index, member: MemberEntry, names: Names 
     return net.freeze()
 
 
-def _features(folder: ZooFolder, member: MemberEntry) -> int:
-    """How many a member's heads read, by its file: to ask a net without weights would load a compiler, which takes a second."""
+def _features(folder: ZooFolder, member: MemberEntry) -> int | None:
+    """The features of a member's net, by its file: to ask a net without weights would load a compiler, which takes a second.
+
+    None where heads read the layers inside, too: their width does not tell.
+    """
+    if member.layers:
+        return None
     with suppress(SafetensorError), safe_open(folder.file("members", member.file), framework="np") as file:
         width: int = file.get_slice("heads.0.weight").get_shape()[-1]
         return width
