@@ -22,11 +22,12 @@ from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
 from zoolearn.zoo import Zoo
+from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.serve.batching import Backlog, Batcher
 from zoolearn.zoo.serve.counters import Counters
 from zoolearn.zoo.serve.guard import Guard
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.live_zoo import LiveZoo
+from zoolearn.zoo.serve.live_zoo import LiveZoo, Outdated
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.server import open_socket
@@ -363,6 +364,17 @@ class TestBatching:
             asyncio.run(main())
         assert asked == [1, 5, 4, 8, 1]
 
+    def test_of_answers_given_together_a_question_gets_those_for_its_own_rows(self):
+        said = torch.tensor([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+        strange = torch.tensor([True, False, True])
+        together = Answers("task", 1, ("left", "right"), said, {7: said.flip(1)}, {7: 1.0}, strange)
+        first, second = together.select(1, 2, 0.1).to_json(votes=True)
+        assert [(row["probability"], row["none_of_these"]) for row in (first, second)] == [
+            (pytest.approx(0.8), None),
+            (pytest.approx(0.6), "strange"),
+        ]
+        assert [row["votes"][0]["class"] for row in (first, second)] == ["left", "right"]
+
     def test_more_than_can_wait_is_told_to_come_again(self):
         hold = threading.Event()
 
@@ -418,6 +430,24 @@ class TestChangesUnderneath:
             said = eventually(lambda: (s := client.rows("rings", X[:2].tolist())).status == 200 and s)
             assert (probabilities(said) == zoo.predict_proba(X[:2], "rings").numpy()).all()
             assert client.get("/healthz").json["generation"] == zoo.generation
+
+    def test_what_was_made_of_an_earlier_state_is_made_again(self, own):
+        rows = X[:2].numpy()
+
+        async def main(live: LiveZoo) -> None:
+            await live.compare("stripes")
+            await live.fit()
+            assert live.recognise("0.0", rows)[0] == live.zoo.generation
+            assert live.ask_surely("stripes", rows).strange is not None
+            zoolearn.open(own).learn(TASKS[2])
+            await live._look()
+            with pytest.raises(Outdated):
+                live.recognise("0.0", rows)
+            with pytest.raises(Outdated):
+                live.ask_surely("stripes", rows)
+
+        with ThreadPoolExecutor(1) as thread:
+            asyncio.run(main(LiveZoo(own, thread)))
 
     def test_no_request_fails_while_the_zoo_learns_forgets_and_prunes(self, own):
         said: list[int] = []

@@ -522,8 +522,10 @@ def test_a_superseded_member_answers_again_as_of_its_episode_and_after_an_undo(t
     zoo = small_zoo(tmp_path / "zoo", TASKS[:2], **FULL)
     name = TASKS[0].name
     assert [[member.number for member in zoo.index.voters(name, at)] for at in (1, 2, None)] == [[1], [2], [2]]
+    zoo.rename(name, "lines")
+    assert [member.number for member in zoo.index.voters("lines")] == [2]
     zoo.undo()
-    assert [member.number for member in zoo.index.voters(name)] == [1]
+    assert [member.number for member in zoo.index.voters("lines")] == [1]
 
 
 def test_past_tasks_are_drawn_again_when_the_members_trained_on_them_are_gone(tmp_path):

@@ -190,6 +190,17 @@ def test_where_no_rows_are_kept_held_out_ones_are_purged_and_every_net_stays(tmp
     assert zoo.scores("garden").rows == len(FIRST.test) + len(EGRET.test) - 1
 
 
+def test_a_purge_costs_what_the_members_took_that_saw_the_task_and_a_corrected_label_stays(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    row = next(row for row in zoo.stored_rows("garden") if row.side == "train" and row.label == "heron")
+    _, cost = zoo.cost_of_purging("garden", {row.number: "stork"})
+    saw = [member for member in zoo.members if "garden" in member.heads]
+    assert cost.retrained == tuple(member.number for member in saw) == (2, 3)
+    assert cost.seconds == pytest.approx(sum(member.seconds for member in saw))
+    zoo.purge("garden", {row.number: "stork"})
+    assert next(each for each in zoo.stored_rows("garden") if each.number == row.number).label == "stork"
+
+
 def test_purging_asks_first(tmp_path, capsys):
     path = garden(tmp_path / "zoo").path
     (tmp_path / "gone.csv").write_text("row,label\n1,\n")
