@@ -29,8 +29,8 @@ from zoolearn.errors import DataError, SettingsError, StoreError
 from zoolearn.features import extractor as of_features
 from zoolearn.features.quantizing import quantize
 from zoolearn.files import checksum
-from zoolearn.runs.step import Step
 from zoolearn.seeds import derive, generator
+from zoolearn.training.fit import Step
 from zoolearn.training.predict import probabilities
 from zoolearn.zoo.auto_epochs import Plan
 from zoolearn.zoo.disk.stored import load_row_names, load_task

@@ -23,9 +23,8 @@ from zoolearn.runs.decode import decode
 from zoolearn.runs.own import Own
 from zoolearn.runs.results import Count, NotNegative, Results, Share
 from zoolearn.runs.state import restore
-from zoolearn.runs.step import Step
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress, Work
+from zoolearn.training.fit import Progress, Step, Work
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
 

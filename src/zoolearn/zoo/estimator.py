@@ -142,21 +142,17 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.extractor_.rows(x), labels
 
     def _start(self) -> Self:
-        if self.features is not None:
-            return self._begin(
-                backbone=BACKBONES["identity"], recipe=Recipe(), tasks_per_episode=1, grow=GROW["statistics"]
-            )
-        if self.backbone not in BACKBONES:
-            raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
-        recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
-        return self._begin(
-            backbone=BACKBONES[self.backbone],
-            recipe=recipe,
-            tasks_per_episode=self.tasks_per_episode,
-            replay=self.replay,
-        )
-
-    def _begin(self, **settings: Any) -> Self:
+        settings: dict[str, Any] = {
+            "backbone": BACKBONES["identity"],
+            "tasks_per_episode": 1,
+            "grow": GROW["statistics"],
+        }
+        if self.features is None:
+            if self.backbone not in BACKBONES:
+                raise ValueError(unknown_name("backbone", self.backbone, BACKBONES))
+            recipe = Recipe(epochs=self.epochs, batch_size=self.batch_size, lr=self.lr, dropout=self.dropout)
+            settings = {"backbone": BACKBONES[self.backbone], "recipe": recipe, "replay": self.replay}
+            settings["tasks_per_episode"] = self.tasks_per_episode
         self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
@@ -260,7 +256,9 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _temperature(self, name: str) -> float:
         if name not in self.temperatures_:
             judges = self.judges_.get(name)
-            found = None if judges is None else fit_temperature(self._votes(judges.x, name), self._places(judges, name))
+            found = (
+                None if judges is None else fit_temperature(self._votes(judges.x, name), self._labels(judges.y, name))
+            )
             self.temperatures_[name] = found or 1.0
         return self.temperatures_[name]
 
@@ -268,18 +266,18 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The combined probabilities of all episodes of a task, not calibrated."""
         total = torch.zeros(len(rows), len(self.task_classes_[name]), dtype=torch.float64)
         if not self.episodes_[name]:  # one class so far
-            total[:, self._columns(self.waiting_[name].y[:1], name)] = 1.0
+            total[:, self._labels(self.waiting_[name].y[:1], name)] = 1.0
             return total
         outputs = [self.learner_.predict_proba(rows, episode).double() for episode, _ in self.episodes_[name]]
         known = [tuple(map(str, labels)) for _, labels in self.episodes_[name]]
         _, widest = max(self.episodes_[name], key=lambda episode: len(episode[1]))
         mean = combine(outputs, [1.0] * len(outputs), known, tuple(map(str, widest)))
-        total[:, self._columns(widest, name)] = mean / mean.sum(dim=1, keepdim=True)
+        total[:, self._labels(widest, name)] = mean / mean.sum(dim=1, keepdim=True)
         return total
 
-    def _columns(self, labels: NDArray[Any], name: str) -> NDArray[np.int64]:
-        """The columns of labels among the classes of a task."""
-        return np.searchsorted(self.task_classes_[name], labels)
+    def _labels(self, y: NDArray[Any], name: str) -> torch.Tensor:
+        """Labels as columns of the classes of a task."""
+        return torch.from_numpy(np.searchsorted(self.task_classes_[name], y))
 
     def predict(self, X: Any, task: str | None = None, sure: float = 0.0) -> NDArray[Any]:  # noqa: N803
         """The most probable class of each row; `task` is required if there are several.
@@ -305,18 +303,15 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(
                     f"no rows of task {name!r} were held out to say how sure is sure; teach it with held_out=0.1, say"
                 )
-            own = {episode: torch.from_numpy(self._columns(labels, name)) for episode, labels in self.episodes_[name]}
+            own = {episode: self._labels(labels, name) for episode, labels in self.episodes_[name]}
             newest = [*own][-1]
             net = [member.net for member in self.learner_.members if newest in member.votes][-1]
             parts = [(kept[episode].train.x, places[kept[episode].train.y]) for episode, places in own.items() if episode in kept]  # fmt: skip
             known = Examples(*(torch.cat(part) for part in zip(*parts, strict=True))) if parts else None
             others = [task.train for episode, task in kept.items() if episode not in own]
-            held_out = Examples(judges.x, self._places(judges, name))
+            held_out = Examples(judges.x, self._labels(judges.y, name))
             self.familiar_[name] = fit_familiarity(net, newest, self.learner_.recipe, known, others, held_out)
         return self.familiar_[name]
-
-    def _places(self, rows: WeightedRows, name: str) -> torch.Tensor:
-        return torch.from_numpy(np.searchsorted(self.task_classes_[name], rows.y))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, task: str | None = None) -> float:  # noqa: N803
         """The accuracy on rows of a task; `task` is required if there are several."""

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from zoolearn.data.task import Task
-from zoolearn.runs.step import Step
 from zoolearn.training.at_once import at_once
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Step
 from zoolearn.zoo.auto_epochs import EpisodePlan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction

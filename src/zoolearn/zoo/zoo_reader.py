@@ -16,8 +16,8 @@ from zoolearn.data.task import Task
 from zoolearn.errors import SettingsError, StoreError, UnknownTask
 from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.net import Net
-from zoolearn.runs.step import Step
 from zoolearn.training.at_once import at_once
+from zoolearn.training.fit import Step
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.answers.answers import Answers
@@ -272,7 +272,6 @@ class ZooReader:
         return net_of
 
     def net(self, number: int) -> Net:
-        """The net of a member."""
         return self._net_in(self.index)(self.index.member(number))
 
     def scores(self, task: str) -> Scores:
@@ -296,7 +295,6 @@ class ZooReader:
     test = at_once(iter_test)
 
     def cost_of_forgetting(self, task: str, *, drop: bool = False) -> Cost:
-        """The cost of `forget`."""
         return cost_of(self.index, task, drop=drop)
 
     def milliseconds_per_member(self, rows: int = 64) -> float:

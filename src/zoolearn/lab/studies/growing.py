@@ -114,10 +114,10 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     runs = {}
     for name, variant in variants().items():
         runs[name] = [measure(outcome[variant.spec(setup, seed).name]) for seed in setup.seeds]
-    select_classes = {"all classes": "", "the newest": "_newest", "the first": "_first"}
+    classes = {"all classes": "", "the newest": "_newest", "the first": "_first"}
     panels = []
     for title, when in (("after a growth", "after"), ("at the end", "end")):
-        series = [_series(runs, name, when + part, n) for n, (name, part) in enumerate(select_classes.items())]
+        series = [_series(runs, name, when + part, n) for n, (name, part) in enumerate(classes.items())]
         panels.append(Panel(title, series, turned=True))
     both = Plot(panels, "%")
     change = Plot([Panel("", [_series(runs, "change", "others", 0)], turned=True)], "points")

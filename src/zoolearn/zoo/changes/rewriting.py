@@ -148,7 +148,6 @@ class _Side:
         return Fixes(self.folder.store_tensor(torch.tensor(made)), sum(label == DELETED for _, label in made))
 
     def rows(self, arrival: Arrival) -> Rows | None:
-        """Its rows that are left."""
         rows = arrival.rows(self.side)
         if rows is None:
             return None

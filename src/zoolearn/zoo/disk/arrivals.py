@@ -52,12 +52,10 @@ class Rows(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def count(self) -> int:
-        """How many examples."""
         return self.x.shape[0]
 
     @property
     def stored(self) -> list[Stored]:
-        """Their tensors."""
         return [part for part in (self.x, self.y, self.digests, self.names, self.ids) if part]
 
 
@@ -90,7 +88,6 @@ class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
     seen_by: Number | None = None  # None: the member that the task was first learned by
 
     def rows(self, side: Side) -> Rows | None:
-        """Its rows on one side."""
         return self.train if side == "train" else self.test
 
     def fixes(self, side: Side) -> Fixes | None:
@@ -104,7 +101,6 @@ class Arrival(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def stored(self) -> list[Stored]:
-        """All its tensors."""
         rows = [part for rows in (self.train, self.test) if rows for part in rows.stored]
         return rows + [fixes.pairs for fixes in (self.fix_train, self.fix_test) if fixes]
 
@@ -171,12 +167,10 @@ class TaskEntry:
 
     @cached_property
     def rows_kept(self) -> int:
-        """How many rows are kept to train on."""
         return self._rows("train")
 
     @cached_property
     def rows_held_out(self) -> int:
-        """How many rows are held out."""
         return self._rows("test")
 
     def _rows(self, side: Side) -> int:
@@ -185,7 +179,6 @@ class TaskEntry:
 
     @property
     def stored(self) -> list[Stored]:
-        """All its tensors."""
         return [part for arrival in self.arrivals for part in arrival.stored]
 
     @property

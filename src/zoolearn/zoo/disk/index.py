@@ -59,7 +59,6 @@ class Index:
         return LazyView(len(self.records.members), lambda place: self.member(self.records.members[place]))
 
     def member(self, number: int) -> MemberEntry:
-        """A member by its number."""
         members: tuple[MemberEntry, ...] = self.records[self.records.place_of(number)].members
         return next(member for member in members if member.number == number)
 

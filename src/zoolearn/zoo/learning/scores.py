@@ -197,7 +197,6 @@ class Scores:
         return Share(self.confusion[place][place], sum(self.confusion[place]))
 
     def precision(self, name: str) -> Share:
-        """The precision of a class."""
         place = self.classes.index(name)
         return Share(self.confusion[place][place], self._answered[place])
 
