@@ -134,7 +134,7 @@ def test_undo_after_pruning_measures_what_is_left(zoo) -> None:
         first, *rest = index.members
         pruned = index.with_entries(members=[changed(first, silent=tuple(first.share)), *rest])
         zoo.folder.commit(pruned.with_measures(measure(zoo.folder, pruned, [*pruned.tasks])).with_log("pruned", now()))
-    before = zoo.index.until(len(zoo.index.episodes) - 1).measures
+    before = zoo.index.truncate(len(zoo.index.episodes) - 1).measures
     zoo.undo()
     assert zoo.index.measures == measure(zoo.folder, zoo.index, [*zoo.tasks])
     assert zoo.index.measures != before, "or this shows nothing"

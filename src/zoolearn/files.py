@@ -1,4 +1,4 @@
-"""Files that can be trusted: written whole or not at all, checksummed, and never able to run code when read."""
+"""Files written atomically, with checksums, and never able to execute code when read."""
 
 import json
 import os
@@ -25,7 +25,7 @@ NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2}
 
 @contextmanager
 def replace_file(path: Path) -> Iterator[Path]:
-    """Gives a temporary path to write; on success it takes the place of `path` in one step, on failure nothing changes."""
+    """Gives a temporary path to write; on success it replaces `path` atomically, on failure nothing changes."""
     part = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +47,7 @@ def replace_file(path: Path) -> Iterator[Path]:
 
 
 def flush(path: Path) -> None:
-    """Brings a file to the disk, or the names that a folder lists."""
+    """Flushes a file, or the entries of a folder, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""One writer for a folder at a time; the others are told who it is."""
+"""Locks of folders: one writer at a time; errors name the process that holds the lock."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ from zoolearn.errors import InUse, StoreError
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Holds a folder for one writer; a second one is told who has it. The system frees it even if we are killed."""
+    """Locks a folder for one writer; raises an error that names who has it. The system frees it if we are killed."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("a+", encoding="utf-8")

@@ -46,9 +46,9 @@ class Familiarity:
         means = torch.stack([rows[known.y == label].mean(dim=0) for label in labels])
         places = torch.searchsorted(torch.tensor(labels), known.y)
         compared = _unit_rows(net, task, recipe, torch.cat(list(others))) if others else rows
-        around, whiten = compared.mean(dim=0), _whitening(rows - means[places])
+        around, whiten = compared.mean(dim=0), _fit_whitening(rows - means[places])
         found = cls(
-            net, task, recipe, whiten, means @ whiten, around, _whitening(compared - around), furthest=float("inf")
+            net, task, recipe, whiten, means @ whiten, around, _fit_whitening(compared - around), furthest=float("inf")
         )
         distances = found.distances(held_out).sort().values
         place = min(len(distances), ceil(KNOWN * (len(distances) + 1)))
@@ -69,7 +69,7 @@ def _unit_rows(net: Net, task: str, recipe: Recipe, x: Tensor) -> Tensor:
     return F.normalize(compute_features(net, net.scale_features(x, task), recipe).double(), dim=1)
 
 
-def _whitening(deviations: Tensor) -> Tensor:
+def _fit_whitening(deviations: Tensor) -> Tensor:
     """The whitening of deviations from means, with their covariance shrunk towards the identity."""
     scatter = deviations.T @ deviations / len(deviations)
     ball = float(scatter.diagonal().mean()) or 1.0  # 0 where each class has a single row

@@ -126,7 +126,7 @@ def _fit(rows: Tensor, labels: Tensor, classes: int) -> StatHead:
     x = steps / UNIT
     within = x - means[labels]
     if not within.any():
-        return _by_means(means)
+        return _fit_means(means)
     freedom = float(len(rows) - classes)
     scatter = (steps.T @ steps - sums.T @ (sums / counts[:, None])) / UNIT**2 if len(rows) >= rows.shape[1] else None
     squares, axes = _axes_of_few(within) if scatter is None else torch.linalg.eigh(scatter)
@@ -144,7 +144,7 @@ def _axes_of_few(within: Tensor) -> tuple[Tensor, Tensor]:
     return squares[kept], within.T @ (turned[:, kept] / squares[kept].sqrt())
 
 
-def _by_means(means: Tensor) -> StatHead:
+def _fit_means(means: Tensor) -> StatHead:
     """The head if rows do not scatter within classes: the nearest mean, at a default sharpness.
 
     A single row may by chance lie near the centre of all, and would then be near to everything: all are assumed to

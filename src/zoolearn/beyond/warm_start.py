@@ -64,7 +64,7 @@ class WarmStart:
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Work[Member]:
         """The member of an episode on these tasks."""
-        seen = [self._seen(zoo, task) for task in tasks]
+        seen = [self._drop_held_out(zoo, task) for task in tasks]
         names = {task.name for task in tasks}
         others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
         net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
@@ -98,7 +98,7 @@ class WarmStart:
         held = is_held_out(task.train, self.held_out, derive(zoo.seed, "held out"))
         return held if bool(held.any()) else None
 
-    def _seen(self, zoo: ModelZoo, task: Task) -> Task:
+    def _drop_held_out(self, zoo: ModelZoo, task: Task) -> Task:
         held = self.held_out_mask(zoo, task)
         return task if held is None else replace(task, train=_rows(task, ~held))
 

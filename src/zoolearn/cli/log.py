@@ -26,13 +26,13 @@ def main(arguments: Sequence[str]) -> None:
     log = ZooFolder(options.folder).read_log()
     shown = log if options.everything else log[-SCREEN:]
     header = ("when", "what", "task", "detail")
-    rows = [(_when(line.when), line.did, line.task or "", line.detail) for line in shown]
+    rows = [(_format_time(line.when), line.did, line.task or "", line.detail) for line in shown]
     console = output.console()
     if len(shown) < len(log):
         console.print(f"... {len(log) - len(shown):,} earlier; --all prints them")
     console.print(make_table(header, rows, words=header))
 
 
-def _when(moment: str) -> str:
+def _format_time(moment: str) -> str:
     """A moment in this place's time."""
     return f"{datetime.fromisoformat(moment).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -86,7 +86,7 @@ def main(arguments: Sequence[str]) -> None:
         )
         return
     if options.features is not None:
-        _on_features(options, arguments, console)
+        _make_on_features(options, arguments, console)
         return
     nested = nest(ModelZoo, vars(options.zoo))
     learner = learner_from(ModelZoo, nested)
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
         console.print(f"{WHICH}: --features FILE")
 
 
-def _on_features(options: Any, arguments: Sequence[str], console: Console) -> None:
+def _make_on_features(options: Any, arguments: Sequence[str], console: Console) -> None:
     """Makes a zoo on features; nothing is trained in it, so that only its seed is left to choose."""
     given = {word.partition("=")[0][2:].replace("-", "_") for word in arguments if word.startswith("--")}
     parts = (options, options.settled, options.zoo, options.recipe)

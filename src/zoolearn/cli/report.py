@@ -22,7 +22,7 @@ from zoolearn.lab.groups import group_by_settings
 from zoolearn.lab.labels import labels
 from zoolearn.lab.one_run import matrix
 from zoolearn.lab.report import find_runs, report
-from zoolearn.lab.streams import on_benchmarks
+from zoolearn.lab.streams import select_benchmarks
 from zoolearn.lab.tables import RENDERERS, Table, choose, rename, text
 from zoolearn.runs.results import Results
 from zoolearn.words import plural
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     results = list(find_runs(folders).values())
     if options.benchmark or options.format != "text":
-        results = on_benchmarks(results, options.benchmark)
+        results = select_benchmarks(results, options.benchmark)
     if options.format in ("csv", "parquet"):
         _give_rows(results, options)
         return

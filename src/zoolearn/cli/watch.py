@@ -94,7 +94,7 @@ def _left(status: RunStatus) -> str:
 
 
 def _name(path: Path, above: str) -> str:
-    """The path below what all have in common: it is said once, by the caller."""
+    """The path below what all have in common."""
     return os.path.relpath(path.resolve(), above)
 
 

@@ -14,11 +14,11 @@ FEATURES = "features"  # of a benchmark's record
 
 def open_extractor_file(path: Path) -> Extractor:
     """The extractor in a file, checked and tried once for each process and state of the file."""
-    return _opened(path, path.stat().st_mtime_ns if path.exists() else 0)
+    return _open_cached(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 @lru_cache(maxsize=2)
-def _opened(path: Path, changed: int) -> Extractor:
+def _open_cached(path: Path, changed: int) -> Extractor:
     return Extractor.of_file(path)
 
 

@@ -12,7 +12,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.files import Json, replace_file
 from zoolearn.lab.groups import same_but_seeds
 from zoolearn.lab.report import find_runs
-from zoolearn.lab.streams import SHOWN, on_benchmarks, streams_of
+from zoolearn.lab.streams import SHOWN, select_benchmarks, streams_of
 from zoolearn.runs.results import Results
 
 Row = dict[str, Json]
@@ -26,7 +26,7 @@ def frame(*paths: Path | str, benchmark: str | Sequence[str] = ()) -> Any:
     have it.
     """
     wanted = [benchmark] if isinstance(benchmark, str) else benchmark
-    rows = run_rows(on_benchmarks(list(find_runs(paths or ("runs",)).values()), wanted))
+    rows = run_rows(select_benchmarks(list(find_runs(paths or ("runs",)).values()), wanted))
     try:
         import pandas
     except ImportError:

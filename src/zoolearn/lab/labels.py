@@ -18,7 +18,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
     be.
     """
     own = own_settings(groups)
-    settings = in_short(groups, own, own)
+    settings = shorten_settings(groups, own, own)
     methods = [(group.first.stream, group.first.method) for group in groups]
     names: list[tuple[str, str]] = []
     for group, method, shown, tasks in zip(groups, methods, settings, tasks_of_groups(groups), strict=True):
@@ -29,7 +29,7 @@ def labels(groups: Sequence[Group]) -> list[str]:
     return [name for _, name in names]
 
 
-def in_short(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequence[str]) -> list[str]:
+def shorten_settings(groups: Sequence[Group], settings: Sequence[str], otherwise: Sequence[str]) -> list[str]:
     """Settings, or the name of their preset if they are long, with the epochs if several have that name."""
     presets = [
         preset_of(group.first.spec) if len(shown) > LONGEST_LABEL else ""

@@ -79,7 +79,7 @@ def preset_of(spec: RunSpec) -> str:
     """
     near = ""
     for preset in PRESETS:
-        wanted, own = _without_seeds(preset.spec), _without_seeds(spec)
+        wanted, own = _drop_seeds(preset.spec), _drop_seeds(spec)
         if "epochs" not in preset.spec.settings:
             own.pop("epochs", None)
         if not preset.suits(spec.method, spec.benchmark) or not wanted.items() <= own.items():
@@ -92,6 +92,6 @@ def preset_of(spec: RunSpec) -> str:
     return near
 
 
-def _without_seeds(spec: RunSpec) -> dict[str, Json]:
+def _drop_seeds(spec: RunSpec) -> dict[str, Json]:
     settings = {**spec.changes, **spec.options}
     return {name: str(value) for name, value in settings.items() if name not in DATA_SEEDS}

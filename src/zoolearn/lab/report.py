@@ -6,7 +6,7 @@ from pathlib import Path
 from zoolearn.errors import DataError, StoreError
 from zoolearn.lab.figures import Figure
 from zoolearn.lab.groups import Group, episodes_of, group_runs, one_per_seed
-from zoolearn.lab.labels import differing_settings, in_short, own_settings
+from zoolearn.lab.labels import differing_settings, own_settings, shorten_settings
 from zoolearn.lab.streams import streams_of_groups, tasks_of_groups
 from zoolearn.lab.studies.study import find_studies
 from zoolearn.lab.tables import Table, human, mean, percent, seconds
@@ -91,7 +91,7 @@ def _best(groups: Sequence[Group], measure: str) -> Iterator[int]:
 
 
 def _columns(groups: Sequence[Group]) -> dict[str, list[str]]:
-    settings = in_short(groups, differing_settings(groups), own_settings(groups))
+    settings = shorten_settings(groups, differing_settings(groups), own_settings(groups))
     columns = {
         "method": [group.first.method for group in groups],
         "benchmark": streams_of_groups(groups),

@@ -55,7 +55,7 @@ def _words_for_data(pairs: Sequence[tuple[str, str]]) -> list[str]:
     return [f", data {data[:SHOWN] or 'unknown'}" if len(known[tasks]) > 1 else "" for tasks, data in pairs]
 
 
-def on_benchmarks(results: Sequence[Results], wanted: Sequence[str]) -> list[Results]:
+def select_benchmarks(results: Sequence[Results], wanted: Sequence[str]) -> list[Results]:
     """The runs on the wanted benchmarks, in that order, or on `all`; raises if none is named and there are several."""
     names = streams_of(results)
     there = [*dict.fromkeys(names)]

@@ -69,9 +69,9 @@ class _Used:
 
     def follow(self, source: str, module: ModuleType | None) -> None:
         """Adds what code of a module mentions, and what that mentions in turn."""
-        tree = _parsed(dedent(source))
+        tree = _parse(dedent(source))
         if tree is not None and module is not None and not is_library(module.__file__ or "<"):
-            names = frozenset({*_mentioned(tree), EVERYTHING})
+            names = frozenset({*_iter_mentioned(tree), EVERYTHING})
             for statement in (statement for _, statement in _imports(ast.walk(tree))):
                 self._follow_import(statement, module, names)
             for name in names:
@@ -110,14 +110,14 @@ def _text(module: ModuleType) -> str:
         return ""
 
 
-def _parsed(source: str) -> ast.Module | None:
+def _parse(source: str) -> ast.Module | None:
     try:
         return ast.parse(source)
     except SyntaxError:  # a piece of a line, such as a lambda's
         return None
 
 
-def _mentioned(tree: ast.AST) -> Iterator[str]:
+def _iter_mentioned(tree: ast.AST) -> Iterator[str]:
     """Names that are read, and those of attributes, which may be of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):

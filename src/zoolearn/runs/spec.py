@@ -88,9 +88,9 @@ class RunSpec:
         """The tasks that the learner is shown: from the data root, or cut from a loaded benchmark."""
         whole = whole or self.whole(data)
         cut = restrict(whole, **{name: value for name, value in self.options.items() if name in CUTS})
-        return self._on_features(cut, data) if FEATURES in self.options else cut
+        return self._extract(cut, data) if FEATURES in self.options else cut
 
-    def _on_features(self, tasks: Benchmark, data: Path | None) -> Benchmark:
+    def _extract(self, tasks: Benchmark, data: Path | None) -> Benchmark:
         if self.extractor is None:
             raise SettingsError(f"the run is on features of {self.options[FEATURES]}; name the file (--features FILE)")
         steps = self.settings.get("grow") == "statistics"  # statistics are of rows as they are stored

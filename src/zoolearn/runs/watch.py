@@ -73,7 +73,7 @@ def read_status(path: Path, now: float | None = None) -> RunStatus:
         loss=loss,
         accuracy=fmean(known.values()) if known else None,
         seconds=_seconds(records),
-        seconds_left=_seconds_left(records, episodes, _since(path, len(records), now) if running else 0.0),
+        seconds_left=_seconds_left(records, episodes, _seconds_since(path, len(records), now) if running else 0.0),
         training=training,
     )
 
@@ -91,7 +91,7 @@ def _seconds_left(records: list[EpisodeRecord], tasks: int, gone: float) -> floa
     return max(0.0, left - gone)
 
 
-def _since(path: Path, episodes: int, now: float | None) -> float:
+def _seconds_since(path: Path, episodes: int, now: float | None) -> float:
     """Seconds since the latest episode was written."""
     file = path / "episodes" / f"{episodes:04d}.json"
     try:

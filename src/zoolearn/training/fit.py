@@ -151,7 +151,7 @@ def iter_fit(
             step = epoch * steps + len(losses)
             net.train()  # the caller may have evaluated it since the last yield
             before = passed.rows.copy()
-            with random_state.in_force():
+            with random_state.activate():
                 latest = list[Tensor]()
                 for number, batch in enumerate(chunk):
                     latest.append(training.step(batch, recipe.lr_at(step + number, recipe.epochs * steps)))
@@ -164,7 +164,7 @@ def iter_fit(
             yield Progress(what, step, recipe.epochs * steps, epoch + 1, recipe.epochs, training.mean_loss)
         training.check_weights(what, epoch, steps)
         if epoch + 1 == recipe.epochs:
-            with random_state.in_force():
+            with random_state.activate():
                 training.check_answers(batch, what, steps)
         if checkpoints and checkpoints.due(epoch + 1, recipe.epochs):
             checkpoints.save(training, epoch + 1)
@@ -215,7 +215,7 @@ class Training:
         """Raises if weights are not finite: a last step that explodes shows in no later loss."""
         norms = torch.stack(torch._foreach_norm([part.detach() for part in self.parameters]))
         if not bool(torch.isfinite(norms).all()) and not all(bool(part.isfinite().all()) for part in self.parameters):
-            raise _diverged("weights are not finite", what, epoch, steps - 1)
+            raise _make_error("weights are not finite", what, epoch, steps - 1)
 
     def check_answers(self, batch: Batch, what: str, steps: int) -> None:
         """Raises if the last batch has logits that are not finite: finite weights may still be too large."""
@@ -224,7 +224,7 @@ class Training:
         with torch.no_grad(), torch.autocast(self.device.type, self.autocast, enabled=self.autocast is not None):
             for place in set(batch.task_index.tolist()):
                 if not bool(self.net(batch.x[batch.task_index == place], batch.tasks[place]).isfinite().all()):
-                    raise _diverged("answers are not finite", what, self.recipe.epochs - 1, steps - 1)
+                    raise _make_error("answers are not finite", what, self.recipe.epochs - 1, steps - 1)
         passed.rows = before  # this check is no cost of the method
 
 
@@ -238,11 +238,11 @@ class _RandomState:
 
     def start(self, seed: int) -> None:
         self.states = []
-        with self.in_force():
+        with self.activate():
             seed_generators(seed, self.device)
 
     @contextmanager
-    def in_force(self) -> Iterator[None]:
+    def activate(self) -> Iterator[None]:
         with torch.random.fork_rng(self.gpus):
             for state, gpu in zip(self.states, [None, *self.gpus], strict=False):
                 torch.set_rng_state(state) if gpu is None else torch.cuda.set_rng_state(state, gpu)
@@ -254,11 +254,11 @@ def _mean_or_diverged(losses: Tensor, what: str, epoch: int) -> float:
     finite = torch.isfinite(losses)
     if not bool(finite.all()):
         step = int((~finite).nonzero()[0, 0])
-        raise _diverged(f"the loss is {float(losses[step])}", what, epoch, step)
+        raise _make_error(f"the loss is {float(losses[step])}", what, epoch, step)
     return float(losses.double().mean())
 
 
-def _diverged(how: str, what: str, epoch: int, step: int) -> Diverged:
+def _make_error(how: str, what: str, epoch: int, step: int) -> Diverged:
     return Diverged(
         f"training on task {what!r} diverged: {how} at step {step + 1} of epoch {epoch + 1}; what was saved before is "
         "kept. Try a smaller learning rate (--lr)"

@@ -140,7 +140,7 @@ class ZooReader:
         """
         check_sure(sure)
         inputs = self.rows(x)
-        votes = self._on_newest(lambda: self._votes(inputs, task, at))
+        votes = self._retry_on_newest(lambda: self._votes(inputs, task, at))
         index, classes = self.index, self.index.task(task, at).classes  # only now: a newer state may have been loaded
         weights = {number: index.weight(index.member(number), task, at) for number in votes}
         knows = [index.knows(index.member(number), task) for number in votes]
@@ -181,7 +181,7 @@ class ZooReader:
 
     def familiarity(self, task: str, at: int | None = None) -> Familiarity:
         """Detects inputs that are unlike the stored rows of a task, by its newest member; fitted once for each state."""
-        return self._on_newest(lambda: self._familiarity(task, at))
+        return self._retry_on_newest(lambda: self._familiarity(task, at))
 
     def _familiarity(self, task: str, at: int | None) -> Familiarity:
         voter = self.index.require_voters(task, at)[-1]
@@ -192,7 +192,7 @@ class ZooReader:
                 del self._familiar[next(iter(self._familiar))]
         return self._familiar[task, voter.file]
 
-    def _on_newest(self, work: Callable[[], Made]) -> Made:
+    def _retry_on_newest(self, work: Callable[[], Made]) -> Made:
         """Calls `work`, again if a file is gone because another program has changed the folder.
 
         Raises if the zoo has moved to another extractor, since rows may have been made by the old one.

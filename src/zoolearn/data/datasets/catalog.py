@@ -44,11 +44,11 @@ class Layout:
     folder: str
     files: tuple[PublishedFile, ...]
 
-    def missing(self, root: Path) -> list[str]:
+    def find_missing(self, root: Path) -> list[str]:
         """The names of the files that are not there."""
         return [file.name for file in self.files if file.find(root / self.folder) is None]
 
-    def altered(self, root: Path) -> list[str]:
+    def find_altered(self, root: Path) -> list[str]:
         """The names of the files that are there but are not the publisher's."""
         folder = root / self.folder
         there = [(path, file.versions(folder)[path]) for file in self.files if (path := file.find(folder))]
@@ -56,7 +56,7 @@ class Layout:
 
     def is_whole(self, root: Path) -> bool:
         """Whether no file is missing or altered."""
-        return not self.missing(root) and not self.altered(root)
+        return not self.find_missing(root) and not self.find_altered(root)
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Source:
 
     def nearest(self, root: Path) -> Layout:
         """The first complete layout, else the one that lacks the fewest of its files."""
-        return min(self.layouts, key=lambda layout: len(layout.missing(root)) / len(layout.files))
+        return min(self.layouts, key=lambda layout: len(layout.find_missing(root)) / len(layout.files))
 
     def locate(self, root: Path) -> Layout:
         """The first complete layout; an error that names the missing files and what to do, if there is none."""
         layout = self.nearest(root)
-        missing = layout.missing(root)
+        missing = layout.find_missing(root)
         if missing:
             raise MissingData(
                 f"{self.name}: {root / layout.folder} lacks {', '.join(missing)}; {self.advice(root)}; "

@@ -36,11 +36,11 @@ def download(name: str, data: Path | str | None = None) -> Path:
             for wanted in source.downloads:
                 _obtain(wanted, root)
         except MissingData as error:
-            raise MissingData(f"{error}. {_by_hand(source, root)}") from error
+            raise MissingData(f"{error}. {_explain_manually(source, root)}") from error
     return root / source.locate(root).folder
 
 
-def _by_hand(source: Source, root: Path) -> str:
+def _explain_manually(source: Source, root: Path) -> str:
     places = [
         str(root / wanted.place) for wanted in source.downloads if not matches(root / wanted.place, wanted.checksum)
     ]

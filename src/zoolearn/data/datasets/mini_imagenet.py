@@ -69,7 +69,7 @@ def problems(root: Path) -> list[str]:
     """What is wrong with the lists, the images they name, and the decoded pixels (all of which are read)."""
     found = [damage(path) for path in cache_files(root)]
     folder = root / MINI_IMAGENET.layouts[0].folder
-    if not MINI_IMAGENET.layouts[0].missing(root):
+    if not MINI_IMAGENET.layouts[0].find_missing(root):
         try:
             _list_images(folder)
         except DataError as error:

@@ -37,12 +37,12 @@ def status(data: Path | str | None = None, *, verify: bool = True) -> list[Statu
 def _status(source: Source, root: Path, verify: bool) -> Status:
     layout = source.nearest(root)
     path = root / layout.folder
-    missing = [f"{name} is missing" for name in layout.missing(root)]
+    missing = [f"{name} is missing" for name in layout.find_missing(root)]
     if missing:
         return Status(source.name, "missing", path, tuple(missing), source.advice(root))
     if not verify:
         return Status(source.name, "present", path)
-    damaged = [f"{name} is not the publisher's file" for name in layout.altered(root)]
+    damaged = [f"{name} is not the publisher's file" for name in layout.find_altered(root)]
     if source is MINI_IMAGENET:
         damaged += problems(root)
     if damaged:

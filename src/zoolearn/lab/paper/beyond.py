@@ -59,7 +59,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     parts = [
         "# Beyond the paper",
         "",
-        *_in_one_pass([group for _, groups in everything for group in groups]),
+        *_list_one_pass([group for _, groups in everything for group in groups]),
         "The settings of preset `warm-start` were chosen by test rows of `coarse-cifar100`; those that preset `beyond` adds by",
         "training rows of it that were set aside ([how](evidence.md)). What each setting means:",
         "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
@@ -84,7 +84,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
     return "\n".join(parts)
 
 
-def _in_one_pass(groups: Sequence[Group]) -> list[str]:
+def _list_one_pass(groups: Sequence[Group]) -> list[str]:
     """What the page is about in one table: the paper's zoo beside the presets, in one pass over whole streams."""
     here = [group for group in groups if _learner(group.first)]
     with_preset = {_pass(group.first) for group in here if tricks(group.first)}

@@ -80,7 +80,7 @@ def page(runs: Sequence[Results]) -> str:
 
 def paragraph(lines: Sequence[Line]) -> str:
     """What the board says of the paper's finding, whoever wins; only of what was run."""
-    sentences = [sentence for stream in STREAMS if (sentence := _of_stream(lines, stream))]
+    sentences = [sentence for stream in STREAMS if (sentence := _describe_stream(lines, stream))]
     run = [line for line in lines if line.runs]
     rest = f"{len(run)} of {len(lines)} lines were run so far" if len(run) < len(lines) else "All lines were run"
     ranking = "; ".join(sentences) or "not run yet"
@@ -95,7 +95,7 @@ def paragraph(lines: Sequence[Line]) -> str:
     )
 
 
-def _of_stream(lines: Sequence[Line], stream: str) -> str:
+def _describe_stream(lines: Sequence[Line], stream: str) -> str:
     here = [line for line in lines if line.stream == stream and line.runs]
     isolated = next((line for line in here if line.entry.name == ISOLATED), None)
     rivals = [line for line in here if line is not isolated]

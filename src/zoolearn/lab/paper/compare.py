@@ -79,7 +79,7 @@ def runs_of(row: Row, runs: Iterable[Results]) -> list[Results]:
         for run in runs
         if not run.source
         and (run.method, run.benchmark) == (row.spec.method, row.spec.benchmark)
-        and _of_any_precision(run.spec) == _of_any_precision(row.run(run.spec.seed))
+        and _ignore_precision(run.spec) == _ignore_precision(row.run(run.spec.seed))
     ]
     most = max((sum(run.train_samples) for run in mine), default=0)
     whole = [run for run in mine if sum(run.train_samples) in (0, most)]  # others saw a part of the data only
@@ -102,11 +102,11 @@ def precision(run: Results) -> str:
     return named if named != "auto" else "float16" if on_gpu else FLOAT32
 
 
-def in_two_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
+def pair_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
     """Runs that differ in precision only, seed by seed: those in float32, and those in another."""
     alike: dict[str, dict[str, dict[int, Results]]] = {}
     for run in runs:
-        same = alike.setdefault(_of_any_precision(replace(run.spec, seed=0)), {})
+        same = alike.setdefault(_ignore_precision(replace(run.spec, seed=0)), {})
         same.setdefault(precision(run), {}).setdefault(run.spec.seed, run)
     pairs = []
     for same in alike.values():
@@ -179,5 +179,5 @@ def comparison(table: PaperTable, runs: Sequence[Results], rows: Sequence[Row] =
     return Table(header, tuple(lines), labels=3)
 
 
-def _of_any_precision(spec: RunSpec) -> str:
+def _ignore_precision(spec: RunSpec) -> str:
     return replace(spec, settings={**spec.settings, "precision": "any"}).identity

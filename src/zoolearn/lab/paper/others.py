@@ -10,7 +10,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.runs.spec import RunSpec
 
 
-def published() -> tuple[Row, ...]:
+def list_published() -> tuple[Row, ...]:
     """Every preset that no other table has: the rows of others' papers, by their names and the methods'."""
     rows = []
     for preset in PRESETS:

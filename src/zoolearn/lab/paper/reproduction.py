@@ -16,7 +16,7 @@ from zoolearn.lab.paper.compare import (
     STAND_IN,
     WITHIN,
     cells,
-    in_two_precisions,
+    pair_precisions,
     precision,
     remarks,
     runs_of,
@@ -123,7 +123,7 @@ def figures_page(studies: Iterable[Study]) -> str:
 def precision_page(runs: Sequence[Results]) -> str:
     """What mixed precision changes where nothing else was changed, as Markdown."""
     lines, commands = [], []
-    for exact, mixed in in_two_precisions(runs):
+    for exact, mixed in pair_precisions(runs):
         apart = [_mean([ours]) - _mean([other]) for other, ours in zip(exact, mixed, strict=True)]
         what = (mixed[0].method, mixed[0].benchmark, str(len(mixed[0].tasks)), precision(mixed[0]), str(len(apart)))
         difference = f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else "")

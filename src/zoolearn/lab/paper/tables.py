@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from zoolearn.files import Json
-from zoolearn.lab.paper.others import every_method, published, smaller
+from zoolearn.lab.paper.others import every_method, list_published, smaller
 from zoolearn.lab.paper.rows import Numbers, PaperTable, Row, accuracy_of, paper_b, three
 from zoolearn.lab.published import PRESETS
 from zoolearn.runs.spec import RunSpec
@@ -227,7 +227,7 @@ _TABLES = (
         "published-rows",
         "Others' papers",
         "Every preset: the numbers that methods were published with",
-        published(),
+        list_published(),
         of_paper=False,
     ),
     PaperTable(

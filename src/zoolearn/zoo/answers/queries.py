@@ -11,7 +11,7 @@ from torch import Tensor
 from zoolearn.errors import DataError
 from zoolearn.zoo.inputs.cells import LARGEST, list_lines
 from zoolearn.zoo.inputs.find import iter_blocks
-from zoolearn.zoo.inputs.pictures import as_pixels, is_open_picture
+from zoolearn.zoo.inputs.pictures import is_open_picture, to_pixels
 from zoolearn.zoo.inputs.source import Block
 from zoolearn.zoo.inputs.tables import Columns, table_source
 from zoolearn.zoo.inputs.texts import Embed
@@ -44,7 +44,7 @@ def _from_pictures(pictures: Sequence[Any], settings: ZooSettings) -> Tensor:
     shape = settings.shape or ()
     if len(shape) != 3:
         raise DataError(f"a picture was given, but this zoo takes rows of {shape[0]} features")
-    return torch.from_numpy(np.stack([as_pixels(picture, shape) for picture in pictures]))
+    return torch.from_numpy(np.stack([to_pixels(picture, shape) for picture in pictures]))
 
 
 def _from_frame(table: Mapping[str, Any], settings: ZooSettings, embed: Embed | None) -> Tensor:

@@ -29,7 +29,7 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
     gone = [index.records.about(place) for place in range(before, len(index.records))]
-    name, earlier = str(gone[0].task), index.until(before)
+    name, earlier = str(gone[0].task), index.truncate(before)
     if earlier.records.last_arrival is None:
         earlier = replace(earlier, settings=index.chosen)
     if any(episode.remade for episode in gone):

@@ -205,7 +205,7 @@ class TaskEntry:
             return self
         return TaskEntry(self.name, tuple(arrival for arrival in self.arrivals if arrival.episode <= episode))
 
-    def since(self, episode: int) -> tuple[Arrival, ...]:
+    def arrivals_since(self, episode: int) -> tuple[Arrival, ...]:
         """What has arrived after an episode."""
         return tuple(arrival for arrival in self.arrivals if arrival.episode > episode)
 
@@ -215,7 +215,7 @@ class TaskEntry:
 
     def rows_seen(self, episode: int) -> int:
         """How many of its rows had arrived by an episode and are still unchanged."""
-        gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.since(episode) if arrival.fix_train)
+        gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.arrivals_since(episode) if arrival.fix_train)
         return max(0, sum(self.as_of(episode).arrived.values()) - gone)
 
     def share_seen(self, episode: int) -> float:

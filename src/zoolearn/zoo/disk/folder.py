@@ -2,12 +2,12 @@
 
 zoo.json                       the head: settings, and how much of the journals counts
 index/episodes-N.jsonl         a journal of the episodes: a line each, with its task, its member and its measures; and that of
-                               the zoo before, where all of it was made anew and can be undone (so for the next two)
-index/contents-N.jsonl         which tasks and members each of them is about, so that only those are decoded that are asked for
-index/rows-N.jsonl             by what the rows of each are known again, so that copies are found without a look at all tasks
+                               the zoo before a change of features, which can be undone (likewise the next two)
+index/contents-N.jsonl         the tasks and members of each episode, so that only needed ones are decoded
+index/rows-N.jsonl             digests of the rows of each episode, to find copies without reading all tasks
 index/log-N.jsonl              a journal of what was done, and when
 members/DIGEST.safetensors     the nets, never rewritten
-votes/DIGEST.safetensors       what each member said about the stored rows of the tasks it knows
+votes/DIGEST.safetensors       the votes of each member on the stored rows of its tasks
 statistics/DIGEST.safetensors  counts, means and scatter of a task's features, where no rows of it are kept
 data/DIGEST.bin                stored rows, raw, memory-mapped; what two tasks share is there once
 extractors/DIGEST.onnx         the pre-trained net whose features are stored, where there is one
@@ -64,11 +64,11 @@ class ZooFolder:
     @property
     def exists(self) -> bool:
         """Whether there is a zoo here."""
-        with _reading(self.path / HEAD):
+        with _explain_errors(self.path / HEAD):
             return (self.path / HEAD).is_file()
 
     def begin(self, index: Index, extractor: bytes | None = None) -> None:
-        """Makes a new zoo, on the features of this file if one is given."""
+        """Makes a new zoo, on the features of this extractor if one is given."""
         with self.begin_zoo():
             if extractor is not None:
                 self.store_bytes("extractors", extractor)
@@ -76,17 +76,17 @@ class ZooFolder:
 
     @contextmanager
     def begin_zoo(self) -> Iterator[None]:
-        """Holds a new folder while the files of a zoo are written; there is none before `commit`, whatever happens."""
+        """Locks a new folder while the files of a zoo are written; there is no zoo before `commit`."""
         self.check_used()
-        with self._locked(PATIENCE):
+        with self._lock(PATIENCE):
             self.check_used()
             yield
 
     def check_used(self) -> None:
-        """Refuses a folder that holds anything but what a zoo that never came to be has left."""
+        """Raises if a folder holds anything but leftovers of a zoo that was never committed."""
         if self.exists:
             raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
-        with _reading(self.path):
+        with _explain_errors(self.path):
             entries = sorted(self.path.iterdir()) if self.path.is_dir() else []
             strangers = [entry.name for entry in entries if not _is_left_over(entry)]
             is_file = self.path.exists() and not self.path.is_dir()
@@ -96,20 +96,20 @@ class ZooFolder:
             raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
 
     def read(self) -> Index:
-        """The index as it is now; needs no lock."""
+        """The present index; needs no lock."""
         self._check_there()
-        with _reading(self.path / HEAD):
+        with _explain_errors(self.path / HEAD):
             return self.index.read()
 
     def read_log(self) -> Sequence[LogEntry]:
-        """What was done to the zoo, oldest first."""
+        """The log of changes, oldest first."""
         self._check_there()
-        with _reading(self.path / HEAD):
+        with _explain_errors(self.path / HEAD):
             return self.index.read_log()
 
     def _check_there(self) -> None:
         path = self.path / HEAD
-        with _reading(path):
+        with _explain_errors(path):
             found = path.exists() or path.is_symlink()
         if not found:
             if (self.path / "run.json").exists():
@@ -121,24 +121,24 @@ class ZooFolder:
 
     @contextmanager
     def begin_change(self, patience: float = PATIENCE) -> Iterator[Index]:
-        """Holds the folder for changes, cleaned of what an interrupted program left; gives the index."""
+        """Locks the folder for a change and removes what an interrupted program left; yields the index."""
         self.read()
         for name in (".lock", "checkpoints", JOURNALS, INCOMING, *PLACES):
             if (self.path / name).is_symlink():
                 raise StoreError(f"{self.path / name} is a link; a zoo has none, remove it")
-        with self._locked(patience):
+        with self._lock(patience):
             index = self.read()
             self.sweep(index)
             yield index
 
     @contextmanager
     def begin_removal(self) -> Iterator[Index]:
-        """`begin_change`, for a change that deletes more than it writes: it can be made on a full disk."""
+        """`begin_change` for a change that deletes more than it writes, which is possible on a full disk."""
         with self.reserve.release(), self.begin_change() as index:
             yield index
 
     @contextmanager
-    def _locked(self, patience: float) -> Iterator[None]:
+    def _lock(self, patience: float) -> Iterator[None]:
         until = time.monotonic() + patience
         while True:
             lock = lock_folder(self.path)
@@ -157,7 +157,7 @@ class ZooFolder:
             lock.__exit__(None, None, None)
 
     def commit(self, index: Index) -> None:
-        """Makes the zoo what the index says, then deletes what it no longer names."""
+        """Commits an index, then deletes files that it no longer names."""
         self.incoming.note(self.index.find_dropped(index), safely=True)
         for folder in PLACES:
             if (self.path / folder).is_dir():
@@ -168,17 +168,17 @@ class ZooFolder:
         self.reserve.keep(self.index.bytes)
 
     def tidy(self) -> None:
-        """Deletes leftovers if there are any and nobody is writing; a reader's way to finish what was interrupted."""
+        """Deletes leftovers of an interrupted program, if no other program is writing."""
         if not self.incoming.folder.exists() or not os.access(self.path, os.W_OK):
             return
         try:
             with self.begin_change(patience=0):
                 pass
         except StoreError:
-            return  # somebody is at work, and will clean up
+            return  # another program is writing, and will clean up
 
     def sweep(self, index: Index) -> None:
-        """Deletes what an interrupted program left, and what the index no longer names."""
+        """Deletes leftovers of an interrupted program, and files that the index no longer names."""
         self.index.sweep()
         for part in self.path.glob(f".{HEAD}.*.part"):
             part.unlink(missing_ok=True)
@@ -186,7 +186,7 @@ class ZooFolder:
             self.incoming.sweep(index.names_file)
 
     def checkpoints(self, key: str) -> Path:
-        """Where the training of this key keeps its checkpoints; those of other trainings are deleted."""
+        """The folder for the checkpoints of the training with this key; those of others are deleted."""
         folder = self.path / "checkpoints"
         if folder.is_dir():
             for other in folder.iterdir():
@@ -195,7 +195,7 @@ class ZooFolder:
         return folder / key
 
     def file(self, place: str, digest: str) -> Path:
-        """The file of this digest; refused if it is anything but a plain file in the folder."""
+        """The file of this digest; raises if it is not a plain file in the folder."""
         path = self.path / place / f"{digest}{PLACES[place]}"
         if (self.path / place).is_symlink():
             raise StoreError(f"{self.path / place} is a link; a zoo has none, remove it")
@@ -203,7 +203,7 @@ class ZooFolder:
         return path
 
     def _size(self, path: Path) -> int:
-        with _reading(path):
+        with _explain_errors(path):
             facts = path.lstat()
         if not stat.S_ISREG(facts.st_mode):
             raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
@@ -218,9 +218,9 @@ class ZooFolder:
         return digest, size
 
     def store_copy(self, other: "ZooFolder", place: str, digest: str) -> None:
-        """Writes a file that another zoo has, too."""
+        """Copies a file of another zoo."""
         source = other.file(place, digest)
-        with _reading(source):
+        with _explain_errors(source):
             file = source.open("rb")
         with file, self.incoming.open_file(place) as copy:
             shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
@@ -234,7 +234,7 @@ class ZooFolder:
 
     @contextmanager
     def open_rows(self, dtype: Dtype, shape: Shape) -> Iterator[RowsWriter]:
-        """Takes rows of this shape, block by block, and makes one raw tensor of them."""
+        """A writer of rows of this shape, block by block, into one raw tensor."""
         with self.incoming.open_file("data") as file:
             yield RowsWriter(file, dtype, shape)
 
@@ -262,7 +262,7 @@ class ZooFolder:
             raise StoreError(
                 f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
             )
-        with _reading(path), open(path, "rb", opener=_open_plain) as file:
+        with _explain_errors(path), open(path, "rb", opener=_open_plain) as file:
             if stored.bytes < MAPPED:
                 return torch.from_numpy(np.fromfile(file, stored.dtype)).reshape(stored.shape)
         try:
@@ -272,9 +272,9 @@ class ZooFolder:
         return flat.reshape(stored.shape)
 
     def verify_tensor(self, stored: Stored) -> Tensor:
-        """A stored tensor that is read whole, compared with its digest."""
+        """A stored tensor, read whole and compared with its digest."""
         path = self.file("data", stored.digest)
-        with _reading(path):
+        with _explain_errors(path):
             is_whole = checksum(path) == stored.digest
         if not is_whole:
             raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
@@ -288,7 +288,7 @@ class ZooFolder:
         The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
         """
         path = self.file(place, digest)
-        with _reading(path):
+        with _explain_errors(path):
             is_whole = checksum(path) == digest
         if not is_whole:
             raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
@@ -311,7 +311,7 @@ def _open_plain(path: str, flags: int) -> int:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
@@ -321,7 +321,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _is_left_over(entry: Path) -> bool:
-    """Whether something in a folder without a zoo is hidden, or holds nothing but files that are named as a zoo's are."""
+    """Whether an entry of a folder without a zoo is hidden, or holds only files named as a zoo's are."""
     if entry.name.startswith("."):
         return True
     if entry.name not in (*PLACES, JOURNALS, INCOMING) or entry.is_symlink() or not entry.is_dir():

@@ -105,7 +105,7 @@ class Index:
 
     def _last(self, episode: EpisodeEntry) -> "Index":
         """With its last episode replaced."""
-        earlier = self.records.until(len(self.records) - 1)
+        earlier = self.records.truncate(len(self.records) - 1)
         return replace(self, records=earlier.append(changed(self.records[-1], episode=episode)))
 
     def task(self, name: str, at: int | None = None) -> TaskEntry:
@@ -127,15 +127,15 @@ class Index:
         """With one more member of the open episode."""
         last = self.records[-1]
         grown = changed(last, members=(*last.members, member))
-        return replace(self, records=self.records.until(len(self.records) - 1).append(grown))
+        return replace(self, records=self.records.truncate(len(self.records) - 1).append(grown))
 
     def end_episode(self, episode: EpisodeEntry) -> "Index":
         """With the open episode ended."""
         return self._last(episode)
 
-    def until(self, episode: int) -> "Index":
+    def truncate(self, episode: int) -> "Index":
         """The zoo as it was after an episode, except for its log."""
-        return replace(self, records=self.records.until(episode))
+        return replace(self, records=self.records.truncate(episode))
 
     def with_entries(
         self,

@@ -1,4 +1,4 @@
-"""What an index must be before it is used or written: its parts fit together, and its texts are safe to print."""
+"""Checks of an index before it is used or written: its parts are consistent, and its texts are printable."""
 
 from math import prod
 
@@ -13,9 +13,9 @@ LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of natur
 
 
 def check_index(index: Index, where: str, known: int = 0) -> None:
-    """Refuses an index whose parts do not fit together, or whose texts are not safe to print.
+    """Raises if the parts of an index are inconsistent, or its texts not printable.
 
-    Where so many of the first records are known to be right, what is looked at are the others, and the tasks that they touch.
+    If the first `known` records have been checked, only the others are, and the tasks that they touch.
     """
     for entry in index.log.new if known else index.log:
         check_printable(entry, where)
@@ -42,7 +42,7 @@ def _wrong_task(index: Index, name: str) -> str | None:
 
 
 def check_record(records: Records, settings: ZooSettings, record: Record, place: int, where: str) -> None:
-    """Refuses one that does not fit to what is known of the others."""
+    """Raises if a record is inconsistent with the others."""
     problem = _wrong_episode(records, record, place)
     if problem is None and record.arrival is not None:
         problem = _wrong_arrival(record.arrival, settings)
@@ -116,7 +116,7 @@ def _are_pairs(fixes: Fixes) -> bool:
 
 
 def check_printable(entry: LogEntry, where: str) -> None:
-    """Refuses a line of the log that is not safe to print."""
+    """Raises if a line of the log is not printable."""
     if not f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}".isprintable():
         raise StoreError(f"{where}: the log is not printable; the file was altered, restore it from a copy")
 

@@ -34,7 +34,7 @@ Kind = TypeVar("Kind")
 
 
 class WithLog(Struct):
-    """What a head says of the log."""
+    """The head's mark of the log."""
 
     log: Mark
 
@@ -50,7 +50,7 @@ class IndexFiles:
         self.known: tuple[Mapping[str, Json], Index] | None = None
 
     def read(self) -> Index:
-        """The index as it is now; needs no lock, since the head is only ever replaced whole."""
+        """The present index; needs no lock, since the head is only ever replaced whole."""
         while True:
             head = self._head()
             if self.known is None or self.known[0] != head:
@@ -59,11 +59,11 @@ class IndexFiles:
                 except StoreError:
                     if self._head() == head:
                         raise
-                    continue  # it changed under our hands
+                    continue  # it changed while it was read
             return self.known[1]
 
     def read_log(self) -> Sequence[LogEntry]:
-        """What was done to the zoo, without a look at what it is."""
+        """The log, without reading the rest of the index."""
         while True:
             head = self._head()
             try:
@@ -93,7 +93,7 @@ class IndexFiles:
         return replace(self._state(head, self.episodes), log=self._log(head), before=before)
 
     def _state(self, head: Json, files: EpisodeFiles) -> Index:
-        """What a head says of a zoo, that of now or of the one before."""
+        """The zoo described by a head: the present one, or the one before."""
         state = self._read(head, HeadState)
         chosen, settings = (read_settings(record, f"{self.head}.settings") for record in (state.chosen, state.settings))
         return Index(chosen, settings, state.generation, files.read(state, settings))
@@ -110,7 +110,7 @@ class IndexFiles:
         return Chain(lines, len(lines))
 
     def check(self, index: Index) -> None:
-        """Reads all of an index, and refuses one whose parts do not fit together."""
+        """Reads a whole index; raises if its parts are inconsistent."""
         check_index(index, index.where)
         if not self.episodes.are_rows_of(index.records) and self._head()["generation"] == index.generation:
             raise StoreError(
@@ -118,11 +118,11 @@ class IndexFiles:
             )
 
     def tasks_with(self, index: Index, prints: NDArray[np.uint64]) -> list[str]:
-        """The tasks of which some of these rows have come, by what they are known again by; only who writes may ask."""
+        """The tasks that have some of these rows, by digest; only for writers."""
         return self.episodes.tasks_with(index.records, prints)
 
     def find_dropped(self, index: Index) -> set[str]:
-        """The names of files that may no longer belong to the zoo once it is this one."""
+        """The files that may no longer belong to the zoo once this is its index."""
         gone = self.episodes.find_dropped(index.records)
         if self.known is None:
             return gone
@@ -130,7 +130,7 @@ class IndexFiles:
         return gone | now.settings.files | (now.before.files() if now.before else set())
 
     def write(self, index: Index) -> None:
-        """Makes the zoo what the index says."""
+        """Commits an index."""
         if index.records.stored is not self.episodes.records.lines:
             index = replace(index, records=Records(new=[*index.records]))
         check_index(index, "the new index", index.records.kept)
@@ -150,18 +150,18 @@ class IndexFiles:
         self.known = self._head(), replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
 
     def _kept(self, index: Index) -> dict[str, Json] | None:
-        """What the head keeps of itself as it is now, where that is what undo gives back."""
+        """The part of the present head that undo restores, if the index has one."""
         if index.before is None or self.known is None:
             return None
         return {word: self.known[0][word] for word in HeadState.__struct_fields__}
 
     @property
     def bytes(self) -> int:
-        """How much the journals take."""
+        """The size of the journals."""
         return self.episodes.bytes + (self.log.mark.bytes if self.log.mark else 0)
 
     def sweep(self) -> None:
-        """Deletes what an earlier head counted, or an interrupted program left."""
+        """Deletes outdated files, and what an interrupted program left."""
         before = self.known[0].get("before") if self.known else None
         self.episodes.sweep([before[kind]["file"] for kind in ("episodes", "rows", "contents")] if before else ())
         self.log.sweep()

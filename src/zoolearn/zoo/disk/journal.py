@@ -1,8 +1,8 @@
-"""Files of records, one JSON object a line, that only grow: a change costs what it adds, however much is there already.
+"""Append-only files of records, one JSON object a line: a change costs only what it adds.
 
-Where a file ends is said elsewhere, by a `Mark` that replaces the one before in one step; what lies beyond it is not there
-yet, or no longer. A `Journal` is small, and compared with its checksum whole. Of a `Body`, which is large, each line has a
-checksum that a journal holds: lines are compared, decoded and checked one by one, when they are asked for.
+The valid end of a file is kept elsewhere, in a `Mark` that is replaced atomically; anything beyond it does not count. A
+`Journal` is small and verified whole by its checksum. A `Body` is large; each of its lines has a checksum in a journal,
+and is verified, decoded and checked when it is read.
 """
 
 import os
@@ -32,7 +32,7 @@ Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
 
 class Mark(Struct, frozen=True):
-    """The name of a file of records, how much of it counts, and the sha256 of that, unless each line has its own."""
+    """The name of a file of records, its valid length, and the sha256 of that, unless each line has its own."""
 
     file: Annotated[str, Meta(pattern=rf"\A{NAME.pattern}\Z")]
     bytes: Annotated[int, Meta(ge=0)]
@@ -47,7 +47,7 @@ class Line(Struct, frozen=True, array_like=True, gc=False):
 
     @classmethod
     def all_of(cls, lines: Iterable[bytes], start: int) -> "list[Line]":
-        """Those of lines that follow each other from there."""
+        """The lines that follow one another from an offset."""
         found = []
         for line in lines:
             start += len(line)
@@ -56,7 +56,7 @@ class Line(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Lines(Generic[Item]):
-    """Records on the disk at one moment, each decoded once, when it is asked for; of a body, also their bytes are."""
+    """Records on disk at one moment, each decoded once, on demand; of a body, its bytes too."""
 
     def __init__(
         self, path: Path, decoder: "msgspec.json.Decoder[Item]", data: bytes | None, marks: Sequence[Line] | None = None
@@ -78,7 +78,7 @@ class Lines(Generic[Item]):
         return ends
 
     def end(self, count: int) -> int:
-        """Where the first so many lines end."""
+        """The offset at which the first `count` lines end."""
         if not count:
             return 0
         return self._ends[count - 1] if self.marks is None else self.marks[count - 1].end
@@ -94,10 +94,10 @@ class Lines(Generic[Item]):
         return self.decoded[place]
 
     def decode(self, place: int) -> Item:
-        """One of which nothing is asked but that it is what was written."""
+        """A record, verified but not checked further."""
         line = self.data[self.end(place) : self.end(place + 1)]
         if self.marks is not None and _digest(line) != self.marks[place].digest:
-            raise _altered(self.path)
+            raise _make_error(self.path)
         try:
             return self.decoder.decode(line)
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -106,7 +106,7 @@ class Lines(Generic[Item]):
             ) from error
 
     def all(self) -> list[Item]:
-        """All of them, compared with their checksums and decoded at once."""
+        """All records, verified and decoded at once."""
         data = self.data[: self.end(len(self))]
         lines = data.splitlines(keepends=True)
         is_whole = self.marks is None or [mark.digest for mark in self.marks] == [*map(_digest, lines)]
@@ -118,7 +118,7 @@ class Lines(Generic[Item]):
         return [self[place] for place in range(len(self))]
 
     def reuse(self, known: "Lines[Item]") -> None:
-        """Does not decode again what is the same in lines that were read before."""
+        """Takes over what earlier lines have decoded, where they are the same."""
         old, now = known.marks or (), self.marks or ()
         for place, item in known.decoded.items():
             if place < len(now) and old[place] == now[place]:
@@ -150,12 +150,12 @@ class Chain(Sequence[Item]):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def until(self, count: int) -> "Chain[Item]":
-        """The first so many."""
+    def truncate(self, count: int) -> "Chain[Item]":
+        """The first `count` records."""
         return Chain(self.stored, min(count, self.kept), self.new[: max(0, count - self.kept)])
 
     def append(self, *items: Item) -> "Chain[Item]":
-        """With others behind them."""
+        """With further records."""
         return Chain(self.stored, self.kept, (*self.new, *items))
 
     @property
@@ -165,7 +165,7 @@ class Chain(Sequence[Item]):
 
     @property
     def end(self) -> int:
-        """Where they end."""
+        """The offset at which they end."""
         return 0 if self.stored is None else self.stored.end(self.kept)
 
 
@@ -179,9 +179,10 @@ class _Growing(Generic[Item]):
         self.lines: Lines[Item] = Lines(folder, self.decoder, b"")
 
     def _write(self, chain: Chain[Item], generation: int) -> tuple[Path, list[bytes]]:
-        """Brings records to the disk; gives their file, and the new lines. What counts now is not touched.
+        """Writes records; returns their file and the new lines. What is valid now is not touched.
 
-        Where records are only added, or the last ones only go, the file stays; else a new one, of this generation, holds all.
+        If records are only added, or the last ones dropped, the file stays; else a new one, of this generation,
+        holds all.
         """
         stays = chain.stored is self.lines and (not chain.new or chain.kept == len(self.lines))
         new = [*map(self._line, chain.new)]
@@ -209,7 +210,7 @@ class _Growing(Generic[Item]):
             raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
 
     def _line(self, item: Item) -> bytes:
-        """A record as it is written, after reading it back."""
+        """A record as it is written, after decoding it again."""
         line: bytes = msgspec.json.encode(item) + b"\n"
         if len(line) > LONGEST_LINE:
             raise StoreError(f"an entry of the index has {len(line):,} bytes; give shorter names")
@@ -221,7 +222,7 @@ class _Growing(Generic[Item]):
         raise StoreError("the index cannot hold what it is to say: it reads back otherwise; nothing was changed")
 
     def sweep(self, keep: Sequence[str] = ()) -> None:
-        """Deletes what no longer counts; the files to keep are of a zoo that may count again."""
+        """Deletes outdated files, except those to `keep`."""
         if self.mark is None:
             return
         path = self.folder / self.mark.file
@@ -233,7 +234,7 @@ class _Growing(Generic[Item]):
 
 
 class Journal(_Growing[Item]):
-    """A small one: reading it again reads what is new."""
+    """A small file of records: reading it again reads only what is new."""
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         super().__init__(folder, kind, item)
@@ -253,13 +254,13 @@ class Journal(_Growing[Item]):
             if grows:  # the file is another one since
                 self.mark = None
                 return self.read(mark)
-            raise _altered(path)
+            raise _make_error(path)
         self.mark, self.lines = mark, Lines(path, self.decoder, known + new)
         self.hashed = self.lines, digest
         return self.lines
 
     def write(self, chain: Chain[Item], generation: int) -> Mark:
-        """Brings records to the disk; they count once the mark that is given back does."""
+        """Writes records; they become valid with the returned mark."""
         path, new = self._write(chain, generation)
         digest = self._hash(chain)
         digest.update(b"".join(new))
@@ -268,17 +269,17 @@ class Journal(_Growing[Item]):
         return self.written[0]
 
     def commit(self) -> None:
-        """Knows that what was written counts now."""
+        """Notes that what was written is valid now."""
         self.mark, self.lines = self.written
 
     def _hash(self, chain: Chain[Item]) -> "HASH":
-        """The checksum of the lines that are kept, to go on with."""
+        """The checksum of the kept lines, to be continued."""
         lines, digest = self.hashed
         return digest.copy() if chain.stored is lines and chain.kept == len(lines) else sha256(chain.kept_bytes)
 
 
 class Body(_Growing[Item]):
-    """A large one, whose lines have checksums of their own: none is read to add some, or to let the last ones go."""
+    """A large file of records with a checksum for each line: appending or truncating reads none."""
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         super().__init__(folder, kind, item)
@@ -290,12 +291,12 @@ class Body(_Growing[Item]):
             self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
         )
         if lines.end(len(lines)) != mark.bytes:
-            raise _altered(lines.path)
+            raise _make_error(lines.path)
         self.mark, self.lines = mark, lines
         return lines
 
     def write(self, chain: Chain[Item], generation: int) -> tuple[Mark, list[Line]]:
-        """Brings records to the disk; they count once the mark that is given back does. Gives the new lines, too."""
+        """Writes records, which become valid with the returned mark; returns the new lines too."""
         path, new = self._write(chain, generation)
         lines = Line.all_of(new, chain.end)
         mark = Mark(path.name, lines[-1].end if lines else chain.end)
@@ -308,12 +309,12 @@ def _digest(line: bytes) -> str:
     return sha256(line).hexdigest()[:32]
 
 
-def _altered(path: Path) -> StoreError:
+def _make_error(path: Path) -> StoreError:
     return StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
 
 
 def _read(path: Path, start: int, end: int) -> bytes:
-    """A part of a file, block by block: one that is large because it is a hole in the file is given up at once."""
+    """A part of a file, block by block; a sparse file of enormous size fails at once."""
     blocks = []
     try:
         if path.parent.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):

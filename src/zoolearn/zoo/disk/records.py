@@ -40,7 +40,7 @@ class About(Struct, frozen=True, array_like=True, gc=False):
             tuple(member.number for member in record.members),
             {name: measure.loss for name, measure in measures.items()},
             tuple(name for name in names if name not in measures),
-            "".join(sorted(_beginning(name) for name in record.files)),
+            "".join(sorted(_shorten(name) for name in record.files)),
             episode is not None and episode.remade,
         )
 
@@ -111,9 +111,9 @@ class Records(Chain[Record]):
         super().__init__(stored, kept, new)
         self.contents = contents or Contents(())
 
-    def until(self, count: int) -> "Records":
+    def truncate(self, count: int) -> "Records":
         """The first `count` episodes."""
-        shorter = super().until(count)
+        shorter = super().truncate(count)
         return Records(self.stored, shorter.kept, shorter.new, self.contents)
 
     def append(self, *items: Record) -> "Records":
@@ -190,7 +190,7 @@ class Records(Chain[Record]):
         if name in self._new_files or self.stored is None or not isinstance(self.contents.entries, Lines):
             return name in self._new_files
         entries = self.contents.entries
-        if entries.data.find(_beginning(name).encode(), 0, entries.end(self.kept)) < 0:
+        if entries.data.find(_shorten(name).encode(), 0, entries.end(self.kept)) < 0:
             return False
         return self.stored.data.find(name.partition("/")[2].partition(".")[0].encode(), 0, self.end) >= 0
 
@@ -199,5 +199,5 @@ class Records(Chain[Record]):
         return set().union(*(record.files for record in self.new))
 
 
-def _beginning(name: str) -> str:
+def _shorten(name: str) -> str:
     return name.partition("/")[2][:8]

@@ -70,7 +70,7 @@ def is_open_picture(thing: object) -> bool:
     return pillow is not None and isinstance(thing, pillow.Image)
 
 
-def as_pixels(picture: Any, shape: Shape) -> NDArray[np.uint8]:
+def to_pixels(picture: Any, shape: Shape) -> NDArray[np.uint8]:
     """The pixels of an open picture, brought to (channels, height, width) as those of files are."""
     try:
         return _fit(picture.copy(), shape)

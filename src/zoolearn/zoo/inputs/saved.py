@@ -36,7 +36,7 @@ def saved_source(folder: Path, columns: Columns, split: str | None = None, *, la
     if pictures:
         return _pictures(folder, data, pictures[0], labels, classes)
     widths = {name: int(np.size(value)) for name, value in data.with_format(None)[0].items()} if len(data) else {}
-    kept = columns.of_features(folder, widths, label, labelled=labelled)
+    kept = columns.find_features(folder, widths, label, labelled=labelled)
     return _numbers(folder, data, kept, labels, classes)
 
 

@@ -87,7 +87,7 @@ class Pictures(Source):
     open_row: Callable[[int], Path | IO[bytes]] | None = None
     classes: tuple[str, ...] | None = None
 
-    def opened(self, row: int) -> Path | IO[bytes]:
+    def open_row_file(self, row: int) -> Path | IO[bytes]:
         return Path(self.names[row]) if self.open_row is None else self.open_row(row)
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class Pictures(Source):
 
     def file(self, row: int) -> Path | None:
         """The image, where it is a file of its own."""
-        opened = self.opened(row)
+        opened = self.open_row_file(row)
         return opened if isinstance(opened, Path) else None
 
     def look(self) -> Look:
@@ -116,7 +116,7 @@ class Pictures(Source):
 
     def _size(self, row: int) -> Size | Undecodable:
         try:
-            return picture_size(self.opened(row))
+            return picture_size(self.open_row_file(row))
         except Undecodable as error:
             return error
 
@@ -139,7 +139,7 @@ class Pictures(Source):
 
     def _decode(self, row: int, shape: Shape) -> NDArray[np.uint8] | Broken:
         try:
-            return decode_picture(self.opened(row), shape)
+            return decode_picture(self.open_row_file(row), shape)
         except Undecodable as error:
             return Broken(self.name(row), str(error))
 

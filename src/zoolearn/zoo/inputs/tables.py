@@ -46,12 +46,12 @@ class Columns:
         likely = (name for name in names if name.strip().lower() in LABEL_NAMES and name not in self.wanted)
         return self.label or next(likely, None)
 
-    def of_features(self, where: Path, widths: Mapping[str, int], label: str | None, *, labelled: bool) -> list[str]:
+    def find_features(self, where: Path, widths: Mapping[str, int], label: str | None, *, labelled: bool) -> list[str]:
         """The names of the feature columns in order, out of all columns with their widths.
 
-        >>> Columns(wanted=("x", "z")).of_features(Path("t.csv"), {"z": 1, "y": 1, "x": 1}, "y", labelled=False)
+        >>> Columns(wanted=("x", "z")).find_features(Path("t.csv"), {"z": 1, "y": 1, "x": 1}, "y", labelled=False)
         ['x', 'z']
-        >>> Columns(features=2).of_features(Path("t.csv"), {"x": 1, "y": 1}, "y", labelled=False)
+        >>> Columns(features=2).find_features(Path("t.csv"), {"x": 1, "y": 1}, "y", labelled=False)
         ['x', 'y']
         """
         kept = [name for name in widths if name not in (self.label, self.group, *self.ignore)]
@@ -120,7 +120,7 @@ def table_source(path: Path, table: Table, rows: Sequence[int], columns: Columns
     if labelled and label is None:
         raise DataError(f"{path} has the columns {', '.join(table)}; say with --label which one holds the label")
     of_texts = columns.embed is not None or columns.text is not None
-    kept = [] if of_texts else columns.of_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
+    kept = [] if of_texts else columns.find_features(path, dict.fromkeys(table, 1), label, labelled=labelled)
     labels = labels_of(where, label, table[label], rows) if labelled and label else None
     if of_texts:
         source = _open_texts(path, table, rows, labels, columns)

@@ -74,9 +74,10 @@ def _features(folder: ZooFolder, member: MemberEntry) -> int | None:
 
 
 def load_votes(folder: ZooFolder, index: Index, member: MemberEntry, task: str | None = None) -> dict[str, Tensor]:
-    """What a member said of rows that were there in its own episode, of one task or of all.
+    """A member's votes on the rows that were there in its own episode, of one task or of all.
 
-    `test.K` of all classes of the K-th task it has a head for, `train.K` of labels of a task that it was trained on.
+    `test.K` are of all classes of the K-th task that it has a head for, `train.K` of the labels of a task that it
+    was trained on.
     """
     wanted: dict[str, tuple[Shape, torch.dtype]] = {}
     for place, name in enumerate(member.heads):
@@ -113,15 +114,15 @@ class StoredVotes:
 
     def votes_of(self, member: MemberEntry, task: str, at: int | None = None) -> Tensor:
         """A member's votes on the held-out rows of a task, among the classes that it knows."""
-        votes = self._of(member, task)[f"test.{member.heads.index(task)}"]
-        for arrival in self.index.tasks[task].since(member.episode):
+        votes = self._load(member, task)[f"test.{member.heads.index(task)}"]
+        for arrival in self.index.tasks[task].arrivals_since(member.episode):
             if at is not None and arrival.episode > at:
                 break
             if arrival.fix_test is not None:
                 votes = drop_deleted(self.folder, arrival.fix_test, votes)
             if arrival.test is not None:
                 votes = torch.cat(
-                    [votes, self._beside(arrival)[arrival.asked.index(member.number), :, : votes.shape[1]]]
+                    [votes, self._load_arrival(arrival)[arrival.asked.index(member.number), :, : votes.shape[1]]]
                 )
         return votes
 
@@ -142,15 +143,15 @@ class StoredVotes:
         entry = self.index.task(task, at)
         for member in self.index.all_voters(task, at):
             if member.episode >= entry.latest and has_train_votes(self.index, member, task):
-                votes = votes.add(self._of(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
+                votes = votes.add(self._load(member, task)[f"train.{member.tasks.index(task)}"], member.share[task])
         return votes
 
-    def _of(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
+    def _load(self, member: MemberEntry, task: str) -> dict[str, Tensor]:
         if (member.number, task) not in self.files:
             self.files[member.number, task] = load_votes(self.folder, self.index, member, task)
         return self.files[member.number, task]
 
-    def _beside(self, arrival: Arrival) -> Tensor:
+    def _load_arrival(self, arrival: Arrival) -> Tensor:
         if arrival.episode not in self.beside:
             self.beside[arrival.episode] = load_arrival_votes(self.folder, self.index, arrival)
         return self.beside[arrival.episode]

@@ -152,7 +152,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/tasks", response_model=Tasks, responses=refusals())
     async def tasks(asked: Annotated[TaskPage, Query()]) -> Response:
-        """What the zoo knows, and what a row is: the tasks whose names hold some words, the newest ones if not said which."""
+        """The tasks whose names contain a text, by default the newest, and what a row is."""
         return Response(service.listing.tasks(asked.search, asked.first, asked.count), media_type="application/json")
 
     @app.get("/tasks/{name}", responses=refusals(404))
@@ -171,7 +171,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     @app.get("/members", response_model=Members, responses=refusals())
     async def members(asked: Annotated[Page, Query()]) -> Response:
-        """The nets, and who knows what; the newest ones if not said which."""
+        """The nets and the tasks that they know; by default the newest."""
         return Response(service.listing.members(asked.first, asked.count), media_type="application/json")
 
 
@@ -208,7 +208,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
             takes = "texts" if settings.takes_texts else describe_rows(settings.shape or ())
             raise Problem(422, f"this zoo takes {takes}, no images; teach it with `zoo learn`")
         try:
-            with training.reserved(name) as order:
+            with training.reserve(name) as order:
                 async with limit_body(request, limits.archive_bytes, limits.archive_seconds) as bounded:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():

@@ -28,11 +28,11 @@ class Aside:
     async def make(self, what: str, make: Callable[[Zoo], Made]) -> Made:
         """The result of `make` on the newest state of the zoo."""
         if what not in self.under_way:
-            self.under_way[what] = asyncio.ensure_future(self._in_turn(what, make))
+            self.under_way[what] = asyncio.ensure_future(self._run_in_turn(what, make))
         made: Made = await asyncio.shield(self.under_way[what])
         return made
 
-    async def _in_turn(self, what: str, make: Callable[[Zoo], Made]) -> Made:
+    async def _run_in_turn(self, what: str, make: Callable[[Zoo], Made]) -> Made:
         try:
             async with self.turn:
                 loop = asyncio.get_running_loop()

@@ -39,7 +39,7 @@ class Backlog:
     bytes: int = 0
 
     @contextmanager
-    def holding(self, rows: Rows) -> Iterator[None]:
+    def hold(self, rows: Rows) -> Iterator[None]:
         """Counts rows until they are answered; raises if too many are waiting."""
         if self.rows and (self.rows + len(rows) > self.most_rows or self.bytes + rows.nbytes > self.most_bytes):
             raise service_unavailable(f"{self.rows:,} rows are waiting already; send these again in a moment")
@@ -70,7 +70,7 @@ class Batcher(Generic[Answers]):
 
     async def answer(self, task: str, rows: Rows) -> tuple[Answers, int]:
         """The answers of a call that these rows were part of, and the position of the first of them."""
-        with self.backlog.holding(rows):
+        with self.backlog.hold(rows):
             question = Waiting[Answers](rows, asyncio.get_running_loop().create_future())
             self.waiting.setdefault((task, rows.shape[1:]), deque()).append(question)
             if self.work is None or self.work.done():

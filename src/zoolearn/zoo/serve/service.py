@@ -147,7 +147,7 @@ class Service:
                 (generation, found), first = await self._recognise(repr(sure), rows)
         found = found[first : first + len(rows)]
         self.counters.count_recognised([row.task for row in found])
-        self._compared(NOT_TOLD, [row.strange for row in found])
+        self._count_compared(NOT_TOLD, [row.strange for row in found])
         return generation, found
 
     async def _recognise(self, sure: str, rows: Rows) -> tuple[tuple[int, list[Recognised]], int]:
@@ -161,7 +161,7 @@ class Service:
         names = [name or f"({NONE})" for name in answers.labels]
         self.counters.count_answers(task, zip(names, answers.probabilities.max(dim=1).values.tolist(), strict=True))
         if answers.strange is not None:
-            self._compared(task, answers.strange.tolist())
+            self._count_compared(task, answers.strange.tolist())
         elif self.sampling is None or (self.sampling.done() and monotonic() >= self.next_sample):
             self.next_sample = monotonic() + self.limits.sample_seconds
             self.sampling = asyncio.create_task(self._sample(task, rows[: self.limits.sampled_rows]))
@@ -171,9 +171,9 @@ class Service:
         with suppress(Outdated, ZooError, OSError):
             await self.live.compare(task)
             strange = await asyncio.get_running_loop().run_in_executor(self.model, self.live.strange, task, rows)
-            self._compared(task, strange)
+            self._count_compared(task, strange)
 
-    def _compared(self, task: str, strange: Sequence[bool]) -> None:
+    def _count_compared(self, task: str, strange: Sequence[bool]) -> None:
         self.counters.count_compared(task, strange)
         self.drift.add(strange)
 

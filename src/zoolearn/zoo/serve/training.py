@@ -46,7 +46,7 @@ class Training:
         self.finished = dict.fromkeys(ENDS, 0)
 
     @contextmanager
-    def reserved(self, name: str) -> "Iterator[Order]":
+    def reserve(self, name: str) -> "Iterator[Order]":
         """Reserves the server's training for one archive, as long as the training begun inside goes on."""
         if self.taken:
             raise Problem(409, "another task is being learned; wait until it is done (GET /training)")
