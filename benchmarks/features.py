@@ -32,7 +32,7 @@ from zoolearn.beyond.by_statistics import StatInference, by_statistics
 from zoolearn.beyond.stat_head import UNIT, stat_head
 from zoolearn.data.benchmarks import benchmark
 from zoolearn.data.task import Examples, Task
-from zoolearn.features import Extractor, embed_texts
+from zoolearn.features import Extractor, embed_inputs
 from zoolearn.features.cache import FeatureCache
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.perceptrons import identity
@@ -179,7 +179,7 @@ def _bare_round(extractor: Extractor, x: NDArray[np.uint8], rows: int = 256) -> 
     os.sched_setaffinity(0, SERVER)
     started, processor = time.perf_counter(), time.process_time()
     for row in range(rows):
-        embed_texts(extractor, x[row % len(x)][None])
+        embed_inputs(extractor, x[row % len(x)][None])
     spent, cost = time.perf_counter() - started, time.process_time() - processor
     os.sched_setaffinity(0, set(CORES))
     return rows / spent, cost / rows

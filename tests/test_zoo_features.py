@@ -32,7 +32,7 @@ from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
 from zoolearn.training.fit import Step
 from zoolearn.training.predict import probabilities
-from zoolearn.zoo.auto_epochs import Plan
+from zoolearn.zoo.auto_epochs import EpisodePlan
 from zoolearn.zoo.disk.stored import load_row_names, load_task
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.estimator import ModelZooClassifier
@@ -496,7 +496,7 @@ def test_a_growth_says_of_how_many_rows_the_new_head_will_be(empty):
     task = TASKS[2]
     empty.learn(part_of(task, ("fir", "ash"), slice(0, 5)))
     events = [*empty.iter_learn(part_of(task, ("fir", "oak"), slice(5, 8)), new_classes=["oak"])]
-    assert [event.rows for event in events if isinstance(event, Plan)] == [2 * 5 + 2 * 3]
+    assert [event.rows for event in events if isinstance(event, EpisodePlan)] == [2 * 5 + 2 * 3]
     assert empty.tasks["trees"].rows_kept == 2 * 5 + 2 * 3
 
 
