@@ -238,7 +238,7 @@ def _alike(data: Taken, pairs: Sequence[tuple[int, int]]) -> list[str]:
     for one, other, *rest in found[:MOST_ALIKE]:
         first, second = (data.source.name(data.rows[row]) for row in (one, other))
         told.append(f"{first}, {second} and {len(rest)} more" if rest else f"{first} and {second}")
-    more = f"; and {len(found) - MOST_ALIKE} more groups" if len(found) > MOST_ALIKE else ""
+    more = f"; and {len(found) - MOST_ALIKE:,} more groups" if len(found) > MOST_ALIKE else ""
     return [f"pictures that look alike are kept on one side: {'; '.join(told)}{more}"] if pairs else []
 
 
