@@ -5,6 +5,7 @@ import subprocess
 import sys
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -133,6 +134,21 @@ def lines(names):
 def test_reading_the_papers_method_with_all_that_it_imports_takes_at_most_2500_lines():
     assert lines({"methods.model_zoo", *reached("methods.model_zoo")}) <= 2500
     assert lines({"methods.model_zoo"}) <= 130
+
+
+def test_benchmarks_import_names_that_there_are():
+    """No other test runs them, so that a name that was changed would be missed when somebody measures."""
+    missing = []
+    for path in sorted((Path(__file__).parents[1] / "benchmarks").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zoolearn"):
+                there = import_module(node.module)
+                missing += [
+                    f"{path.name}: {node.module}.{name.name}"
+                    for name in node.names
+                    if not hasattr(there, name.name) and find_spec(f"{node.module}.{name.name}") is None
+                ]
+    assert missing == []
 
 
 def test_a_run_brings_one_method_and_no_engine_of_jobs(tmp_path):
