@@ -4,7 +4,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from zoolearn.cli.bars import Bars
+from zoolearn.cli.bars import Bars, follow
+from zoolearn.runs.step import Step
 
 
 def test_the_time_left_is_told_where_a_step_takes_minutes() -> None:
@@ -31,3 +32,10 @@ def test_without_a_terminal_long_work_tells_every_minute_how_long_it_will_take()
         "reading [photos]: 36,000 of 60,000, about 2 min left",
         "reading [photos]: 48,000 of 60,000, about 1 min left",
     ]
+
+
+def test_what_is_followed_without_a_terminal_is_told_in_lines(monkeypatch) -> None:
+    monkeypatch.setattr("zoolearn.cli.bars.SECONDS_BETWEEN", 0.0)
+    said = StringIO()
+    follow((Step("reading photos", done, 4) for done in (0, 2, 4)), Console(file=said, force_terminal=False))
+    assert said.getvalue() == "reading photos: 2 of 4, about 1 s left\n"
