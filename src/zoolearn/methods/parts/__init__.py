@@ -1,1 +1,6 @@
-"""What methods are made of: pieces that several share, each an idea with a name of its own and tests of its own."""
+"""Building blocks that methods use and that know of no method.
+
+Memories of examples (`memory`, `reservoir`), gradients as vectors (`flat`, `pergrad`, `curvature`), Gaussian layers and
+processes (`gaussian`, `gp`), heads (`heads`, `head_logits`), the weights of past tasks (`weighing`) and the growth of
+tasks (`growth`).
+"""
