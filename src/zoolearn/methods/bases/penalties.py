@@ -1,4 +1,4 @@
-"""What the methods share that hold weights near where past tasks left them, each as firmly as it is important to these."""
+"""The base of methods that penalise changes of weights, by their importance to past tasks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class QuadraticPenalty:
         return self.importance * (weights - self.anchor)
 
     def scale(self, strength: float, limit: float) -> "QuadraticPenalty":
-        """This penalty `strength` times as firm, in no weight firmer than `limit`."""
+        """This penalty times `strength`, with importances at most `limit`."""
         return QuadraticPenalty(self.anchor, (strength * self.importance).clamp_(max=limit), strength * self.rest)
 
     def pull(self, flat: Flat) -> None:
-        """Adds the penalty's gradient to the parameters' own."""
+        """Adds the penalty's gradient to the parameters' gradients."""
         flat.write_gradient(flat.gradient().add_(self.gradient(flat.data())))
 
     def to(self, device: torch.device) -> "QuadraticPenalty":
@@ -44,7 +44,7 @@ class QuadraticPenalty:
 
     @property
     def numbers(self) -> int:
-        """How many numbers it keeps: an anchor and an importance for each weight."""
+        """How many numbers it stores: an anchor and an importance for each weight."""
         return self.anchor.numel() + self.importance.numel()
 
 
@@ -52,7 +52,7 @@ Join = Callable[[QuadraticPenalty, QuadraticPenalty, int, float], QuadraticPenal
 
 
 def separate(past: QuadraticPenalty, new: QuadraticPenalty, tasks: int, decay: float) -> QuadraticPenalty:
-    """Both penalties at once, exactly: the sum of two quadratic functions is one, about their common centre."""
+    """The sum of both penalties, exactly: two quadratic functions add up to one about a common centre."""
     importance = past.importance + new.importance
     share = torch.where(importance > 0, new.importance / importance, 1.0)
     apart = past.importance * share * (new.anchor - past.anchor).square()
@@ -81,12 +81,12 @@ JOINS: dict[str, Join] = {"separate": separate, "online": online, "average": ave
 
 @dataclass(kw_only=True, eq=False)
 class Regularised(SingleNet):
-    """One net, and the penalty that holds it."""
+    """One net with a quadratic penalty on its shared weights."""
 
     penalty: QuadraticPenalty | None = saved(default=None)
 
     def scale_penalty(self, strength: float, limited: bool) -> QuadraticPenalty | None:
-        """The penalty that the new task pays, `limited` to 1 / lr in every weight; None if nothing is held."""
+        """The penalty for the new task, `limited` to 1 / lr in every weight; None if there is none."""
         if self.penalty is None or not strength:
             return None
         limit = 1 / self.recipe.lr if limited else torch.inf

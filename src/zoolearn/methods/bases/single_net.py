@@ -1,4 +1,4 @@
-"""What the methods with one growing net share, and the plainest of them."""
+"""The base of methods with one growing net, and fine-tuning, the plainest of them."""
 
 from copy import deepcopy
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class SingleNet(Learner):
     net: Net | None = saved(default=None)
 
     def grow_net(self, task: Task) -> Net:
-        """A copy of the net with a head for the task and all its classes; it becomes `net` when the episode is over."""
+        """A copy of the net with a head for the task and all its classes; assign it to `net` at the end of the episode."""
         if self.net is None:
             return self.new_net([task], self.seed)
         net = deepcopy(self.net)
@@ -45,7 +45,7 @@ class SingleNet(Learner):
         return net
 
     def _widen(self, net: Net, task: Task) -> None:
-        """Lets the head of a task that grows tell its new classes apart."""
+        """Widens the head of a task by its new classes."""
         new = task.classes[len(self.classes[task.name]) :]
         if new and self.shared_head:
             raise DataError(
@@ -86,9 +86,9 @@ class SingleNet(Learner):
 
 @dataclass(kw_only=True, eq=False)
 class FineTune(SingleNet):
-    """Trains on each new task from the weights that the last one left, and nothing else: the reference from below.
+    """Trains on each new task from the weights that the last one left, and nothing else: the lower reference.
 
-    Old heads stay out of the optimiser, so neither momentum nor weight decay moves them.
+    Old heads are not in the optimizer, so neither momentum nor weight decay changes them.
     """
 
     smooths_labels = True

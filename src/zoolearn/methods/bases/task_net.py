@@ -1,7 +1,7 @@
-"""What the methods share whose one net holds something of its own for every task: gates, maps or corrections.
+"""The base of methods whose net has parts of its own for every task: gates, maps or corrections.
 
-A part of a net that differs from task to task derives from `PerTask`. `follow` makes a net tell its parts which task it is
-asked about, `begin_task` and `end_task` call all of them, so that a method only defines its own part.
+Modules that differ from task to task derive from `PerTask`. `follow` makes a net tell them the task of a forward pass,
+`begin_task` and `end_task` call all of them, so that a method only defines its own module.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ Norm = nn.modules.batchnorm._BatchNorm
 
 
 class PerTask(nn.Module, ABC):
-    """A part of a net with something of its own for every task; `task` is the number of the one that is asked about."""
+    """A module with state of its own for every task; `task` is the number of the one in use."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,17 +35,17 @@ class PerTask(nn.Module, ABC):
 
     @abstractmethod
     def begin_task(self) -> None:
-        """Adds what one more task needs; what earlier tasks own gets no more gradients."""
+        """Adds the state of one more task; that of earlier ones gets no more gradients."""
 
     def end_task(self) -> None:
-        """Settles what the newest task owns, once it is trained."""
+        """Fixes the state of the newest task, once it is trained."""
 
 
 Part = TypeVar("Part", bound=PerTask)
 
 
 def parts(net: nn.Module, kind: type[Part]) -> list[Part]:
-    """The parts of a net of one kind, in the order in which they are registered."""
+    """The modules of one kind in a net, in the order of registration."""
     return [module for module in net.modules() if isinstance(module, kind)]
 
 
@@ -54,20 +54,20 @@ def _all(net: nn.Module) -> list[PerTask]:
 
 
 def begin_task(net: Net, task: str) -> None:
-    """Gives every part that differs from task to task what a new task needs."""
+    """Calls `begin_task` of every `PerTask` module."""
     with global_seed(derive(net.seed, "task", task), torch.device("cpu")):
         for part in _all(net):
             part.begin_task()
 
 
 def end_task(net: Net) -> None:
-    """Tells every part that differs from task to task that the newest one is trained."""
+    """Calls `end_task` of every `PerTask` module."""
     for part in _all(net):
         part.end_task()
 
 
 def follow(net: Net) -> None:
-    """From now on, asking the net about a task tells its parts so first."""
+    """Makes every forward pass tell the `PerTask` modules its task first."""
     net.register_forward_pre_hook(_tell)
 
 
@@ -90,7 +90,7 @@ class TaskNet(SingleNet):
 
     @abstractmethod
     def convert(self, net: Net) -> Net:
-        """A plain net with the parts that differ from task to task."""
+        """A plain net with the modules that differ from task to task."""
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
         return self.convert(super().new_net(tasks, seed, backbone))
@@ -110,7 +110,7 @@ class TaskNet(SingleNet):
 
 
 class TaskNorm(PerTask):
-    """Batch-norm with scale, shift and statistics of every task's own."""
+    """Batch-norm with its own scale, shift and statistics for every task."""
 
     def __init__(self, like: Norm) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class TaskNorm(PerTask):
         self.norms.append(self.kind(**self.settings).to(device))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The task's own norm; those of other tasks see nothing."""
+        """The task's own norm; those of other tasks are not updated."""
         return cast(Tensor, self.norms[self.task](x))
 
 
@@ -161,7 +161,7 @@ class TaskLayer(PerTask):
 def replace_modules(
     module: nn.Module, kind: type[nn.Module] | tuple[type[nn.Module], ...], new: Callable[[Any], nn.Module]
 ) -> None:
-    """Puts `new(part)` in the place of every part of a kind, at any depth."""
+    """Replaces every module of a kind by `new(module)`, at any depth."""
     for name, part in module.named_children():
         if isinstance(part, kind):
             setattr(module, name, new(part))
@@ -170,7 +170,7 @@ def replace_modules(
 
 
 def sequence(body: nn.Module) -> list[nn.Module]:
-    """The modules that a body runs one after the other, those of sequences within it too; any other body is one."""
+    """The modules that a backbone runs in order, nested sequences included; any other backbone is one."""
     if not isinstance(body, nn.Sequential):
         return [body]
     return [inner for module in body for inner in sequence(module)]
@@ -196,7 +196,7 @@ class GradientMask:
 
     @torch.no_grad()
     def __call__(self) -> None:
-        """Adds weight decay to the gradients as they are, and blocks what is protected."""
+        """Adds weight decay to the gradients, and scales them."""
         for parameter, factor in self.factors:
             if parameter.grad is not None:
                 parameter.grad.add_(parameter, alpha=self.weight_decay).mul_(factor)

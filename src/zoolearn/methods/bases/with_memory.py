@@ -1,4 +1,4 @@
-"""What the methods share that keep a few examples of every task: to replay them, or to hold gradients against."""
+"""The base of methods that store a few examples of every task: for replay, or to constrain gradients."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class WithReservoir(SingleNet):
         self.memory = Reservoir(self.memory_size)
 
     def check_memory_batch(self, net: Net) -> None:
-        """Refuses batches of one row from the memory, where these pass through the net alone."""
+        """Raises if single rows from the memory would pass through a net with batch-norm."""
         rows = min(self.memory_size, self.memory_batch or self.memory_size)
         check_single_rows(net, "the size of a memory batch", rows)
 
@@ -59,7 +59,7 @@ class WithReservoir(SingleNet):
 
 @dataclass(kw_only=True, eq=False)
 class GradientGuided(WithMemory):
-    """Sets every gradient right by the gradient of a batch that is drawn from the memory of all past tasks."""
+    """Corrects every gradient by that of a batch drawn from the memory of all past tasks."""
 
     tasks_grow = True
 
@@ -68,14 +68,14 @@ class GradientGuided(WithMemory):
     memory_batch: int = setting(256, "examples drawn from the memory for each step", least=0)
 
     def look(self, net: Net, batch: Batch) -> None:
-        """What passes through the net before the memory's batch and the new one: nothing."""
+        """Called before the memory's batch and the new one pass through the net; does nothing here."""
 
     @abstractmethod
     def guide(self, gradient: Tensor, past: Tensor, loss: Tensor, past_loss: Tensor) -> Tensor:
         """The gradient to step by, given that of the memory batch and both losses; `gradient` itself to leave it."""
 
     def _train(self, task: Task) -> Work[Episode]:
-        """Trains on the new task with guided gradients, then keeps some of it."""
+        """Trains on the new task with corrected gradients, then stores some of it."""
         net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
@@ -87,7 +87,7 @@ class GradientGuided(WithMemory):
         past_loss, new_loss = torch.zeros(2, device=device)
 
         def loss_after_memory(net: Net, batch: Batch) -> Tensor:
-            """The loss of the batch, after a look at the memory: what passes last moves batch-norm's statistics most."""
+            """The loss of the batch, computed after that of the memory: the last pass moves batch-norm statistics most."""
             self.look(net, batch)
             with torch.autocast(device.type, enabled=False):
                 loss = cross_entropy(net, memory.draw(self.memory_batch, derive(seed, "memory batch", batch.step)))

@@ -36,7 +36,7 @@ def gauss_newton_diagonal(net: Net, task: str, flat: Flat, x: Tensor, rows: int 
 
 @contextmanager
 def trace_layers(net: Net) -> Iterator[Trace]:
-    """Notes what goes into and comes out of every linear layer inside the block."""
+    """Records the inputs and outputs of every linear layer inside the block."""
     trace: Trace = []
 
     def note(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""A fixed list of parameters seen as one vector, for methods that compare or mix whole gradients."""
+"""A list of parameters as one vector, for methods that compare or mix whole gradients."""
 
 from collections.abc import Iterable, Sequence
 
@@ -44,7 +44,7 @@ class Flat:
 
     @torch.no_grad()
     def write_gradient(self, vector: Tensor) -> None:
-        """Sets the gradients, in the memory layout of their parameters: the fused optimiser takes both as they lie."""
+        """Sets the gradients, in the memory layout of their parameters, as the fused optimizer needs them."""
         for parameter in self.parameters:
             if parameter.grad is None:
                 parameter.grad = torch.empty_like(parameter)
@@ -62,7 +62,7 @@ class Flat:
 
 
 def clip_gradients(parameters: Sequence[nn.Parameter], largest: float) -> Adjust | None:
-    """A slot that scales gradients which are together longer than `largest` to that length; none if that is 0."""
+    """A slot that clips the norm of gradients to `largest`; None if that is 0."""
 
     def shorten(*_: object) -> None:
         nn.utils.clip_grad_norm_(parameters, largest)
@@ -71,5 +71,5 @@ def clip_gradients(parameters: Sequence[nn.Parameter], largest: float) -> Adjust
 
 
 def is_skipped(gradient: Tensor, recipe: Recipe) -> bool:
-    """Whether loss scaling skips the step of a gradient, one that overflowed in float16: it must not be remembered."""
+    """Whether loss scaling skips the step of a gradient that overflowed in float16; it must not be stored."""
     return recipe.autocast_dtype is torch.float16 and not bool(torch.isfinite(gradient).all())

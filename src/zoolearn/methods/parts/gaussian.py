@@ -17,9 +17,9 @@ Noise = Callable[[Tensor], Tensor]  # the mean activations of a layer -> standar
 
 
 class GaussianLinear(nn.Linear):
-    """A linear layer that knows how uncertain each weight is: `weight` and `bias` are means, beside log-variances.
+    """A linear layer with Gaussian weights: `weight` and `bias` are means, beside log-variances.
 
-    Called like any layer, it answers with its means.
+    Called like any layer, it uses its means.
     """
 
     def __init__(self, layer: nn.Linear, log_variance: float) -> None:

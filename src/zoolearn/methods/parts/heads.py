@@ -1,4 +1,4 @@
-"""What becomes of the heads of a net that has been trained: they stay, or are fitted once more to finished features."""
+"""What is done with the heads of a trained net: nothing, or fitting them once more to the finished features."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Episodic memory: a few training examples of every task met, kept to be looked at again."""
+"""Episodic memory: a few stored training examples of every task."""
 
 from dataclasses import dataclass, field
 from typing import Literal
