@@ -84,6 +84,9 @@ def varied(rows: int = 6, kinds: tuple[str, ...] = ("a",), clean=True, seed: int
 def needs(rows: int):
     return varied(rows)
 
+def filed():
+    return varied(int(open("rows.txt").read()))
+
 def breaks():
     return {}["key"]
 """
@@ -266,6 +269,18 @@ def test_changed_code_never_gives_the_old_number(
     forget_code()
     Path(file).write_text(Path(file).read_text().replace(old, new))
     assert said in refused(capsys, *words)
+
+
+def test_a_changed_file_that_a_benchmark_reads_never_gives_the_old_number(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.txt").write_text("6")
+    words = ("run", "fine-tune", "own_bench.py:filed", *BRIEF, "--seeds", "2", "--on", "here", "--out", "runs")
+    zoo(*words)
+    forget_code()
+    zoo(*words)
+    assert "2 of 2 runs are finished" in capsys.readouterr().out
+    forget_code()
+    Path("rows.txt").write_text("7")
+    assert "the data of the benchmark is not what the run began with" in refused(capsys, *words)
 
 
 @pytest.mark.parametrize(
