@@ -59,7 +59,7 @@ class TestArchives:
         assert unpacking(tmp_path, packed({**extra, **content})) == told, "what is no image is named, litter is not"
         source = open_unpacked(tmp_path / "pictures")
         assert [source.name(row) for row in range(len(source))] == list(content)
-        assert [source.opened(row).read_bytes() for row in range(len(source))] == list(content.values())
+        assert [source.open_row_file(row).read_bytes() for row in range(len(source))] == list(content.values())
         assert sorted(path.name for path in (tmp_path / "pictures").iterdir())[:2] == ["000000.png", "000001.png"]
 
     @pytest.mark.parametrize(
