@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -600,6 +601,27 @@ class TestServer:
             return said
 
         assert asyncio.run(asked()) == [503, None]
+
+
+def test_requests_that_had_come_when_the_server_was_told_to_stop_are_answered(folder):
+    body = json.dumps({"rows": X[:1].tolist()})
+    head = f"POST /tasks/stripes/predict HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    busy, go_on = threading.Event(), threading.Event()
+
+    async def stop_at_once(counter: int) -> bool:
+        busy.set()
+        go_on.wait(PATIENCE)  # the loop has had no time for what comes meanwhile
+        return True
+
+    with serving(folder) as client, ExitStack() as connections:
+        assert client.rows("stripes", X[:1].tolist()).status == 200
+        client.server.on_tick = stop_at_once
+        assert busy.wait(PATIENCE)
+        asking = [connections.enter_context(socket.create_connection(("127.0.0.1", client.port))) for _ in range(20)]
+        for connection in asking:
+            connection.sendall(f"{head}\r\n\r\n{body}".encode())
+        go_on.set()
+        assert [connection.recv(12) for connection in asking] == [b"HTTP/1.1 200"] * 20
 
 
 FITTING = """

@@ -1,11 +1,13 @@
 """The server: uvicorn with timeouts for slow heads and bodies, and a shutdown that leaves nothing running."""
 
 import asyncio
+import selectors
 import signal
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
+from time import monotonic
 from typing import Any
 
 import uvicorn
@@ -17,6 +19,8 @@ from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.service import Service
 
 SECONDS_TO_ANSWER = 10  # what is under way when the server is told to stop
+SECONDS_TO_READ = 1.0  # what had come by then
+STEPS_TO_READ = 4  # of the event loop: from a connection that is accepted to a request that is read
 
 
 def make_protocol(limits: Limits, *, learns: bool) -> type[HttpToolsProtocol]:
@@ -129,9 +133,29 @@ class Server(uvicorn.Server):
                 signal.signal(signal.SIGHUP, before)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        await self._read_what_has_come(sockets or [])
         if self.service.training is not None:
             await self.service.training.stop()
         await super().shutdown(sockets)
+
+    async def _read_what_has_come(self, sockets: Sequence[socket.socket]) -> None:
+        """Takes up requests that were sent before the server was told to stop; their connections would be reset."""
+        ends = monotonic() + SECONDS_TO_READ
+        waiting = True
+        while waiting and monotonic() < ends:
+            for _ in range(STEPS_TO_READ):
+                await asyncio.sleep(0)
+            connections = [each.transport.get_extra_info("socket") for each in self.server_state.connections]
+            waiting = _has_come([*sockets, *filter(None, connections)])
+
+
+def _has_come(sockets: Iterable[socket.socket]) -> bool:
+    """Whether something is to be accepted or read."""
+    with selectors.DefaultSelector() as selector:
+        for each in sockets:
+            if each.fileno() >= 0:
+                selector.register(each, selectors.EVENT_READ)
+        return bool(selector.select(timeout=0))
 
 
 def make_server(app: FastAPI, service: Service) -> Server:
