@@ -21,6 +21,7 @@ from zoolearn.zoo.learning.scores import is_overconfident
 
 BARS = "▁▂▃▄▅▆▇█"
 LONGEST_TRAIL = 8
+MOST_DRAWN = 200  # members, however wide the output is: the picture has a mark for each and each task
 DOUBT = "!"
 
 
@@ -143,7 +144,8 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
-    members = zoo.members[-max(10, console.width - 2 - min(24, max(map(len, names)))) :]
+    room = console.width - 2 - min(24, max(map(len, names)))
+    members = zoo.members[-min(MOST_DRAWN, max(10, room)) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
     console.print(
         f"[bold]who knows what[/] (a column is a member, oldest first{which}): "
