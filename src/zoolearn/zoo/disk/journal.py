@@ -83,6 +83,10 @@ class Lines(Generic[Item]):
             return 0
         return self._ends[count - 1] if self.marks is None else self.marks[count - 1].end
 
+    def ends(self, count: int) -> list[int]:
+        """Where each of the first so many lines ends."""
+        return self._ends[:count] if self.marks is None else [mark.end for mark in self.marks[:count]]
+
     def __len__(self) -> int:
         return len(self._ends if self.marks is None else self.marks)
 

@@ -4,13 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
 from zoolearn.zoo.disk.arrivals import Number
 from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.journal import Chain, Line, Lines
 from zoolearn.zoo.settings import Name
+
+BEGINNING = 8  # characters of a file's name that tell most files apart
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
@@ -189,10 +193,20 @@ class Records(Chain[Record]):
         """Whether a file, by its name relative to the folder, belongs to one of them."""
         if name in self._new_files or self.stored is None or not isinstance(self.contents.entries, Lines):
             return name in self._new_files
-        entries = self.contents.entries
-        if entries.data.find(_shorten(name).encode(), 0, entries.end(self.kept)) < 0:
-            return False
-        return self.stored.data.find(name.partition("/")[2].partition(".")[0].encode(), 0, self.end) >= 0
+        words, places = self._beginnings
+        found = places[words == np.frombuffer(_shorten(name).encode(), words.dtype)]
+        return any(name in self.stored.decode(place).files for place in found.tolist())
+
+    @cached_property
+    def _beginnings(self) -> tuple[NDArray[np.bytes_], NDArray[np.int64]]:
+        """Those of all stored files, and their episodes: the last text in each line of the contents, which is not decoded."""
+        assert isinstance(self.contents.entries, Lines)
+        data, ends = self.contents.entries.data, self.contents.entries.ends(self.kept)
+        quotes = np.flatnonzero(np.frombuffer(data, np.uint8) == ord('"'))
+        last = np.searchsorted(quotes, ends) - 1
+        starts, stops = quotes[last - 1] + 1, quotes[last]
+        text = b"".join(data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
+        return np.frombuffer(text, f"S{BEGINNING}"), np.repeat(np.arange(len(ends)), (stops - starts) // BEGINNING)
 
     @cached_property
     def _new_files(self) -> set[str]:
@@ -200,4 +214,4 @@ class Records(Chain[Record]):
 
 
 def _shorten(name: str) -> str:
-    return name.partition("/")[2][:8]
+    return name.partition("/")[2][:BEGINNING]
