@@ -11,6 +11,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from safetensors import SafetensorError
 
 from disks import watched_disk
 from toys import benchmark, contents, cramped, in_another_process, learner_of, outcome, with_norm
@@ -489,3 +490,13 @@ def test_damaged_results_say_that_they_can_be_written_anew(tmp_path, stopped):
     lay_out({**stopped["model-zoo"], "results.json": b"{"}, tmp_path)
     with pytest.raises(StoreError, match="or remove it: continuing the run writes it again"):
         go_on("model-zoo", tmp_path)
+
+
+def test_a_full_disk_is_told_from_other_reasons_also_where_tensors_are_written(tmp_path, monkeypatch):
+    def fail(*_):
+        raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr(files, "save_arrays", fail)
+    with pytest.raises(StoreError, match="No space left on device; the file that was there is unchanged") as caught:
+        files.save_tensors(tmp_path / "file", {"x": torch.zeros(1)})
+    assert caught.value.__cause__.errno == errno.ENOSPC

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -115,10 +116,16 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], info: Mapping[str, J
 
 def _write_tensors(path: Path, tensors: Mapping[str, Tensor], header: dict[str, str]) -> None:
     """By way of numpy: safetensors' way from torch keeps some kilobytes for each size of a tensor that it ever met."""
-    if any(tensor.dtype in NOT_IN_NUMPY for tensor in tensors.values()):
-        save_file(dict(tensors), path, header)
-    else:
-        save_arrays({name: tensor.numpy() for name, tensor in tensors.items()}, path, header)
+    try:
+        if any(tensor.dtype in NOT_IN_NUMPY for tensor in tensors.values()):
+            save_file(dict(tensors), path, header)
+        else:
+            save_arrays({name: tensor.numpy() for name, tensor in tensors.items()}, path, header)
+    except SafetensorError as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from error
 
 
 def load_tensors(path: Path, expected: str | None = None) -> tuple[dict[str, Tensor], dict[str, Json]]:
