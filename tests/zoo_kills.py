@@ -15,6 +15,7 @@ import shutil
 import signal
 import tempfile
 import time
+import traceback
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -131,6 +132,24 @@ def check_whole(zoo: Zoo) -> None:
         assert path.stat().st_nlink > 1 or checksum(path) == path.stem, f"{path} was altered"
 
 
+def fork(work: Callable[[], object]) -> int:
+    """Does some work in a child, which runs nothing else at its end: the threads that libraries would wait for are not there."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    return child
+
+
+def wait_for(child: int) -> None:
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in (0, -signal.SIGKILL), f"the change failed in the child (exit {code})"
+
+
 class Trial:
     """One kind of change on one zoo: the states before and after it, and how long it takes."""
 
@@ -150,26 +169,19 @@ class Trial:
     def killed_after(self, seconds: float) -> str:
         """Kills the change after some time and gives what was found."""
         self.reset()
-        child = os.fork()
-        if child == 0:
-            self.change(zoolearn.open(self.folder))
-            os._exit(0)
+        child = fork(lambda: self.change(zoolearn.open(self.folder)))
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        wait_for(child)
         return self.found()
 
     def killed_at_operation(self, number: int) -> int:
         """Kills the change just before its file operation of this number; gives how many there were before the end."""
         self.reset()
         reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            kill_before(number, writer)
-            self.change(zoolearn.open(self.folder))
-            os._exit(0)
+        child = fork(lambda: (kill_before(number, writer), self.change(zoolearn.open(self.folder))))
         os.close(writer)
-        os.waitpid(child, 0)
+        wait_for(child)
         with os.fdopen(reader, "rb") as counted:
             return len(counted.read())
 
