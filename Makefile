@@ -40,7 +40,7 @@ types: setup
 
 check: lint types test  ## all that a change must pass
 
-mutants: setup     ## break the library in one place at a time: which break does no test notice? (half an hour)
+mutants: setup     ## break the library in one place at a time: which break does no test notice? (ten minutes)
 	$(BIN)/python tests/mutate.py
 
 bench: setup       ## speed against a bare loop and against peers, one table each (some minutes on a quiet machine)
