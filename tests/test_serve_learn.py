@@ -1,5 +1,6 @@
 """`zoo serve --learn`: archives from strangers, one training at a time, and how it comes on."""
 
+import asyncio
 import gzip
 import io
 import json
@@ -26,7 +27,7 @@ from zoolearn.locks import lock_folder
 from zoolearn.zoo.serve.archive import open_unpacked, unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem
-from zoolearn.zoo.serve.training import remove_left_behind
+from zoolearn.zoo.serve.training import Training, remove_left_behind
 from zoos import TASKS, alike, answers, small_zoo
 
 pytestmark = pytest.mark.slow  # servers are started
@@ -317,6 +318,29 @@ class TestLearning:
         with lock_folder(tmp_path / "zoo-serve-running"):
             remove_left_behind()
             assert {path.name for path in tmp_path.iterdir()} == {"another", "zoo-serve-link", "zoo-serve-running"}
+
+    def test_who_follows_hears_the_end_though_news_come_while_the_server_stops(self, tmp_path):
+        async def main() -> list[str]:
+            training, heard = Training(tmp_path, Limits()), []
+            training.taken = training.stopping = True
+            training.task = asyncio.create_task(asyncio.Event().wait())
+
+            async def listen() -> None:
+                async for event in training.follow():
+                    heard.append(json.loads(event.removeprefix("data: "))["state"])
+
+            listener = asyncio.create_task(listen())
+            for state in ("training", "failed"):
+                while len(heard) < {"training": 1, "failed": 2}[state]:
+                    await asyncio.sleep(0)
+                    assert not listener.done()
+                training.taken = state == "training"
+                training.say({"state": state})
+            await listener
+            training.task.cancel()
+            return heard
+
+        assert asyncio.run(main()) == ["idle", "training", "failed"]
 
     def test_a_server_that_stops_ends_its_training_and_leaves_the_zoo_whole(self, tmp_path, monkeypatch):
         (tmp_path / "temporary").mkdir()

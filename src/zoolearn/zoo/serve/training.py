@@ -79,7 +79,7 @@ class Training:
                 news, state = self.news, self.state
                 yield f"data: {json.dumps(state)}\n\n"
                 while not news.is_set():
-                    if not self.taken or self.stopping:
+                    if not self.taken or (self.stopping and (self.task is None or self.task.done())):
                         return
                     try:
                         async with asyncio.timeout(HEARTBEAT):
