@@ -22,6 +22,7 @@ from processes import PATIENCE, eventually, started
 from servers import Client, Said, form, png, serving
 from toys import blobs, pictures
 from zoolearn import cli
+from zoolearn.errors import UnknownTask
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.serve.batching import Backlog, Batcher
@@ -449,6 +450,16 @@ class TestChangesUnderneath:
 
         with ThreadPoolExecutor(1) as thread:
             asyncio.run(main(LiveZoo(own, thread)))
+
+    def test_a_question_that_needs_files_which_an_undo_deleted_is_asked_of_the_state_after_it(self, own):
+        zoo, rows = zoolearn.open(own), X[:2].numpy()
+        with ThreadPoolExecutor(1) as thread:
+            asked, scored = LiveZoo(own, thread), LiveZoo(own, thread)
+            zoo.undo()  # of a member that votes on both tasks
+            assert torch.equal(asked.ask("stripes", rows).probabilities, zoo.answers(X[:2], "stripes").probabilities)
+            assert scored.scores("stripes") == zoo.scores("stripes")
+            with pytest.raises(UnknownTask):
+                scored.scores(TASKS[1].name)
 
     def test_no_request_fails_while_the_zoo_learns_forgets_and_prunes(self, own):
         said: list[int] = []

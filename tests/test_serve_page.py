@@ -185,7 +185,8 @@ def test_a_new_task_appears_by_itself_and_teaching_shows_how_it_comes_on(browser
         zoolearn.open(folder).undo()
         zoolearn.open(folder).undo()
         tab.locator(".tasks button", has_text="new kinds").wait_for(state="detached")
-        assert [words for words in complaints if "409" not in words] == []
+        expected = ("409", "404")  # the question about the class; a task that went while the page asked about it
+        assert [words for words in complaints if not any(code in words for code in expected)] == []
         tab.set_input_files("#archive", {**archive, "buffer": b"nothing"})
         tab.fill("#name", "more")
         tab.click("#start")

@@ -7,6 +7,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from zoolearn.beyond.familiarity import Familiarity
-from zoolearn.errors import ZooError
+from zoolearn.errors import StoreError, ZooError
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR
@@ -24,10 +25,12 @@ from zoolearn.zoo.disk.entries import MemberEntry
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_files import HEAD
 from zoolearn.zoo.learning.evaluation import held_out_majority
+from zoolearn.zoo.learning.scores import Scores
 from zoolearn.zoo.serve.aside import Aside
 from zoolearn.zoo.serve.rows import Rows
 
 LOOK_EVERY = 0.5  # seconds
+Result = TypeVar("Result")
 
 
 class Outdated(Exception):
@@ -56,7 +59,22 @@ class LiveZoo:
 
     def ask(self, task: str, rows: Rows) -> Answers:
         """The answers of the zoo for some rows; on the thread."""
-        return self.zoo.answers(_tensor(rows), task)
+        return self._of_newest(lambda: self.zoo.answers(_tensor(rows), task))
+
+    def scores(self, task: str) -> Scores:
+        """The scores of a task on its held-out rows; on the thread."""
+        return self._of_newest(lambda: self.zoo.scores(task))
+
+    def _of_newest(self, work: Callable[[], Result]) -> Result:
+        """The result of some work; if a change has deleted files that it needs, of the state after that change."""
+        while True:
+            generation = self.zoo.generation
+            try:
+                return work()
+            except StoreError:
+                self._refresh()
+                if self.zoo.generation == generation:
+                    raise
 
     def ask_surely(self, task: str, rows: Rows) -> Answers:
         """`ask`, and which rows are unlike the stored rows of the task; on the thread."""

@@ -123,7 +123,7 @@ class Service:
     async def scores(self, task: str) -> Scores:
         loop = asyncio.get_running_loop()
         with _explain_problems():
-            return await loop.run_in_executor(self.model, self.live.zoo.scores, task)
+            return await loop.run_in_executor(self.model, self.live.scores, task)
 
     async def ask(self, task: str, rows: Rows, sure: float) -> Answers:
         """The answers for rows of a task, counted; with `sure`, rows are compared with stored ones."""
