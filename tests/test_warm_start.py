@@ -18,6 +18,7 @@ from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entrop
 from zoolearn.cli import main
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.ensemble import Tally, Vote
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import learner_from, settings_of
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.slow  # zoos are grown
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
 BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
-BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0}
+BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0, "chains": 1}
 
 
 def warm(**fields):
@@ -68,6 +69,15 @@ def test_a_member_is_what_training_makes_of_the_last_ones_backbone_and_fresh_hea
         fit(by_hand, [TOYS[episode]], TINY, seed=seed)
         assert same(state(by_hand), state(new))
         assert not same(state(last.backbone), state(new.backbone))
+
+
+def test_a_member_of_several_chains_begins_where_the_last_of_its_own_ended():
+    still = replace(TINY, lr=1e-12, weight_decay=0.0)
+    zoo = zoo_of(tasks_per_episode=1, grow=warm(chains=2), recipe=still)
+    first, second, third, fourth = (dict(member.net.backbone.named_parameters()) for member in zoo.members)
+    for before, after in ((first, third), (second, fourth)):
+        assert all(torch.allclose(before[name], after[name], atol=1e-6) for name in before)
+    assert not all(torch.allclose(first[name], second[name], atol=1e-3) for name in first)
 
 
 def test_the_first_member_begins_from_scratch():
@@ -375,6 +385,32 @@ def test_the_newest_member_answers_alone_for_tasks_whose_data_it_has_in_full():
         assert zoo.evaluate([task])[task.name] == zoolearn.accuracy(newest, task.test.y)
 
 
+def test_the_newest_member_of_each_chain_answers_and_is_asked_once(monkeypatch):
+    zoo = zoo_of((), grow=warm(supersede=True, all_tasks=True, chains=2))
+    for number, task in enumerate(TOYS, start=1):
+        zoo.learn(task)
+        with embedded(monkeypatch) as passes:
+            zoo.evaluate(TOYS[:number])
+        assert {id(net) for net, _, _ in passes} == {id(zoo.members[-1].net)}, "older answers are known"
+        for place, known in enumerate(TOYS[:number]):
+            newest = zoo.members[-min(2, number - place) :]
+            assert [net for net, _ in zoo.voters(known.name)] == [member.net for member in newest]
+            mean = torch.stack([probabilities(m.net, known.test.x, known.name, TINY) for m in newest]).mean(dim=0)
+            assert torch.allclose(zoo.predict_proba(known.test.x, known.name), mean, atol=1e-6)
+            assert torch.allclose(zoo.test_answers(known), mean, atol=1e-6)
+
+
+def test_votes_that_were_added_up_are_counted_again_when_some_of_them_no_longer_count():
+    output = torch.full((3, 2), 0.5)
+    summed = Tally("rows", ("a", "b")).add(output, Vote(1.0, ("a", "b")), 1).add(output, Vote(1.0, ("a", "b")), 2)
+    assert summed.since(1) is None
+    apart = summed.since(0).add(output, Vote(1.0, ("a", "b"), newest=1), 3)
+    assert apart.since(2) is None, "the sum of the others is still in it"
+    alone = Tally("rows", ("a", "b"), 2, first=2).add(output, Vote(1.0, ("a", "b"), newest=1), 3)
+    assert alone.since(2) is alone
+    assert alone.since(3) is None, "the member that counts was not asked yet"
+
+
 def test_who_is_superseded_counts_for_nothing_when_members_are_judged():
     zoo = zoo_of(TASKS, grow=warm(supersede=True, all_tasks=True))
     outputs = list(collect_outputs(zoo, TASKS))
@@ -526,6 +562,21 @@ def test_a_superseded_member_answers_again_as_of_its_episode_and_after_an_undo(t
     assert [member.number for member in zoo.index.voters("lines")] == [2]
     zoo.undo()
     assert [member.number for member in zoo.index.voters("lines")] == [1]
+
+
+def test_chains_in_a_folder_answer_as_of_every_episode_and_after_an_undo(tmp_path):
+    chains = replace(EVERYTHING, chains=2)
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], **{**FULL, "grow": chains})
+    learner = zoo_of(TASKS[:3], tasks_per_episode=3, grow=chains, recipe=FLIPS)
+    name = TASKS[0].name
+    assert [[member.number for member in zoo.index.voters(name, at)] for at in (1, 2, 3)] == [[1], [1, 2], [2, 3]]
+    before = answers(zoo, TASKS[:3])
+    zoo.learn(TASKS[3])
+    learner.learn(TASKS[3])
+    assert [member.number for member in zoo.index.voters(name)] == [3, 4]
+    assert same(state(learner.members[3].net.backbone), state(zoo.net(4).backbone)), "it began with member 2"
+    zoo.undo()
+    assert alike(answers(zoolearn.open(zoo.path), TASKS[:3]), before)
 
 
 def test_past_tasks_are_drawn_again_when_the_members_trained_on_them_are_gone(tmp_path):

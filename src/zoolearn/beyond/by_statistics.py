@@ -17,7 +17,7 @@ from zoolearn.training.fit import Progress
 
 
 def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[Progress, None, Member]:
-    """A member without training: the head of all rows of one task, which supersedes earlier ones.
+    """A member without training: the head of all rows of one task, which alone counts.
 
     Its loss is by leave-one-out; with one row a class, that of guessing.
     """
@@ -34,7 +34,7 @@ def by_statistics(zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Generator[
         net.head(task.name).weight.copy_(head.weight)
         net.head(task.name).bias.copy_(head.bias)
     loss = -head.likelihood if len(head.unseen) else log(len(task.classes))
-    return Member(net.freeze(), {task.name: Vote(1.0, task.classes, supersedes=True)}, loss, zoo.episode)
+    return Member(net.freeze(), {task.name: Vote(1.0, task.classes, newest=1)}, loss, zoo.episode)
 
 
 class StatInference(TaskInference):

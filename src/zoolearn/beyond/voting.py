@@ -87,7 +87,7 @@ def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutput
     for task in tasks:
         voters = [place for place, member in enumerate(zoo.members) if task.name in member.votes]
         members = [zoo.members[place] for place in voters]
-        first = zoo.first_voter(task.name)  # who was superseded is asked, too, and counts nothing
+        first = zoo.first_voter(task.name)  # members before it are asked, too, and count nothing
         counted = vote_weights([member.votes[task.name] for member in members])
         weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
         outputs = {}

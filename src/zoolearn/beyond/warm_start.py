@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 import torch
@@ -30,7 +31,10 @@ LEAST = -60.0  # logarithm of a vote's weight, against underflow of sums
 
 @dataclass(frozen=True, kw_only=True)
 class WarmStart:
-    """Grows a member from the last one. Each field is one idea; all False and 0 is a bare warm start.
+    """Grows a member from the last one. Each field is one idea; all False and 0, in one chain, is a bare warm start.
+
+    With several `chains`, which take turns, members share no weights with those of other chains. Their errors differ, so
+    that their mean is better than each, and an episode costs what it costs with one chain.
 
     A vote weighs exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are scored on the same
     `held_out` rows, which no net is trained on; only heads are fitted to them, and scored by leave-one-out.
@@ -57,7 +61,12 @@ class WarmStart:
     whiten: bool = setting(False, "begin the first convolution as filters that whiten the first task's pictures")
     open_softmax: bool = setting(False, "train one softmax over the classes of all heads, and inherit the heads")
     read_layers: bool = setting(False, "let heads that are fitted read the layers inside the net, too")
-    supersede: bool = setting(False, "let the newest member answer alone for tasks whose data it has in full")
+    supersede: bool = setting(
+        False, "let the newest member (of each chain) answer alone for tasks whose data it has in full"
+    )
+    chains: int = setting(
+        1, "chains of members that take turns, each beginning where the last of its chain ended", least=1
+    )
 
     def __post_init__(self) -> None:
         check_settings(WarmStart, vars(self))
@@ -82,9 +91,9 @@ class WarmStart:
         return Member(net.freeze(), votes, loss, zoo.episode)
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
-        """Sets the initial weights of a net: those of the last member, or whitening filters for the first one."""
-        last = next((member.net for member in reversed(zoo.members) if member.trained), None)
-        if last is not None:
+        """Sets the initial weights of a net: those of the last member of its chain, or whitening filters for a first one."""
+        before = (member.net for member in reversed(zoo.members) if member.trained)
+        if (last := next(islice(before, self.chains - 1, None), None)) is not None:
             net.backbone.load_state_dict(last.backbone.state_dict())
             for name in set(net.tasks) & set(last.tasks) if self.open_softmax else ():
                 _inherit_head(net, last, name)
@@ -133,7 +142,7 @@ class WarmStart:
         likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
         likelihood *= _per_guess(zoo, task)
         weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
-        return zoo.vote(task, weight, supersedes=self.supersede and share == 1.0)
+        return zoo.vote(task, weight, newest=self.chains if self.supersede and share == 1.0 else 0)
 
 
 def _per_guess(zoo: ModelZoo, task: Task) -> float:

@@ -23,13 +23,14 @@ from zoolearn.training.recipe import Recipe
 class Vote:
     """How much a member's answer counts for a task, and the names of the classes that it knows.
 
-    Where it `supersedes`, the votes of earlier members on the task no longer count. A task can grow: `arrived` are the
-    rows of it that had come by then, and a vote of the time when there were fewer counts less (`vote_weights`).
+    With `newest`, only this many votes on the task count, this one and those before it; 0: all of them. A task can grow:
+    `arrived` are the rows of it that had come by then, and a vote of the time when there were fewer counts less
+    (`vote_weights`).
     """
 
     weight: float
     classes: tuple[str, ...]
-    supersedes: bool = False
+    newest: int = 0
     arrived: int = 0
 
 
@@ -81,9 +82,9 @@ class Ensemble(Learner):
         """Counts the rows of a task, or of a part of one, that arrives."""
         self.arrived[task.name] = self.arrived.get(task.name, Arrived()).after(task)
 
-    def vote(self, task: Task, weight: float, *, supersedes: bool = False) -> Vote:
+    def vote(self, task: Task, weight: float, *, newest: int = 0) -> Vote:
         """The vote of a member that learns a task as it is now."""
-        return Vote(weight, task.classes, supersedes, self.arrived.get(task.name, Arrived()).total)
+        return Vote(weight, task.classes, newest, self.arrived.get(task.name, Arrived()).total)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         members = self._voting_members(task)
@@ -103,22 +104,23 @@ class Ensemble(Learner):
         return next(member for member in self.members if task in member.votes)
 
     def first_voter(self, task: str) -> int:
-        """The position of the newest member that supersedes those before it; 0 if none does."""
-        votes = enumerate(member.votes.get(task) for member in self.members)
-        return max((place for place, vote in votes if vote is not None and vote.supersedes), default=0)
+        """The position of the first member whose vote on a task still counts."""
+        votes = {place: member.votes[task] for place, member in enumerate(self.members) if task in member.votes}
+        first = first_counted([vote.newest for vote in votes.values()])
+        return [*votes][first] if first else 0
 
     def test_answers(self, task: Task) -> Tensor:
         """Cached: votes already counted on exactly these rows are not computed again."""
         return self.count_votes(task).mean
 
     def count_votes(self, task: Task) -> "Tally":
-        """All votes on a task's test rows; counted again if the cached ones are of other rows or of superseded members."""
+        """All votes on a task's test rows; counted again if the cached ones are of other rows, or of members that no longer count."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, tally, classes = digest(task.test.x), self.test_votes.get(task.name), self.classes[task.name]
         first = self.first_voter(task.name)
-        if tally is None or tally.rows != rows or tally.members <= first:
-            tally = Tally(rows, classes, first)
+        if tally is None or tally.rows != rows or (tally := tally.since(first)) is None:
+            tally = Tally(rows, classes, first, first=first)
         for number, member in enumerate(self.members[tally.members :], tally.members + 1):
             if task.name in member.votes:
                 output = probabilities(member.net, task.test.x, task.name, self.recipe)
@@ -129,6 +131,15 @@ class Ensemble(Learner):
     @property
     def num_parameters(self) -> int:
         return sum(member.net.num_parameters for member in self.members)
+
+
+def first_counted(newest: Sequence[int]) -> int:
+    """The place of the first vote that counts, of votes in order, each of which lets this many of the newest count, or all.
+
+    >>> first_counted([0, 0]), first_counted([0, 2, 2]), first_counted([0, 1, 0])
+    (0, 1, 1)
+    """
+    return max((place + 1 - count for place, count in enumerate(newest) if 0 < count <= place), default=0)
 
 
 def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
@@ -152,6 +163,7 @@ class Votes:
     weight: float = 0.0
     classes: tuple[str, ...] = ()  # that they are about, and the rows of the task that had arrived
     arrived: int = 0
+    member: int = 0  # the position of the only member in it, from 1; 0: of any number of members
     latest: Tensor | None = derived(default=None, init=True)  # the output added last
 
     def add(self, output: Tensor, weight: float) -> "Votes":
@@ -170,19 +182,32 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """All votes of the first `members` members on the rows with this digest, one sum for each stage of the task's growth."""
+    """All votes of the first `members` members on the rows with this digest, one sum for each stage of the task's growth.
+
+    A vote that lets only the newest count is no part of a sum, since it may be dropped later.
+    """
 
     rows: str
     classes: tuple[str, ...]  # of the task by now
     members: int = 0
     sums: tuple[Votes, ...] = ()
+    first: int = 0  # the position of the first member whose vote may be in it
 
     def add(self, output: Tensor, vote: Vote, members: int) -> "Tally":
         """A tally with one more vote; `members` members are counted in it."""
-        alike = [votes for votes in self.sums if (votes.classes, votes.arrived) == (vote.classes, vote.arrived)]
+        kind = (vote.classes, vote.arrived, members if vote.newest else 0)
+        alike = [votes for votes in self.sums if (votes.classes, votes.arrived, votes.member) == kind]
         others = [votes for votes in self.sums if votes not in alike]
-        votes = alike[0] if alike else Votes(self.rows, classes=vote.classes, arrived=vote.arrived)
+        votes = alike[0] if alike else Votes(self.rows, classes=kind[0], arrived=kind[1], member=kind[2])
         return replace(self, members=members, sums=(*others, votes.add(output, vote.weight)))
+
+    def since(self, first: int) -> "Tally | None":
+        """The votes of the members from this position on; None if they were never counted apart from others'."""
+        if first <= self.first:
+            return self
+        if self.members <= first or any(not votes.member for votes in self.sums):
+            return None
+        return replace(self, first=first, sums=tuple(votes for votes in self.sums if votes.member > first))
 
     @property
     def weight(self) -> float:

@@ -35,7 +35,7 @@ class Isolated(KeepsRows):
         for seed in self.independent_trainings(self.episode):
             made.append((yield from self.train_independently(self.with_kept(task), seed)))
         for place, member in enumerate(made):
-            vote = self.vote(task, 1.0, supersedes=task.name in self.classes and not place)
+            vote = self.vote(task, 1.0, newest=place + 1 if task.name in self.classes else 0)
             self.members.append(replace(member, votes={task.name: vote}))
         self.keep(task)
         return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))

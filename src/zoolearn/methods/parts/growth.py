@@ -84,7 +84,7 @@ def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
 
 
 def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, balance: float, alone: bool) -> Episode:
-    """Adds a copy of the task's first member whose head is made of statistics; `alone`, it supersedes the earlier votes."""
+    """Adds a copy of the task's first member whose head is made of statistics; `alone`, no earlier vote counts."""
     if part.name not in known:
         raise DataError(
             f"neither rows nor statistics are kept of {part.name!r}; learn it again whole under another name"
@@ -95,6 +95,6 @@ def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, 
     net.widen_head(part.name, len(part.classes))
     weight, bias = known[part.name].discriminant(balance, zoo.arrived[part.name].rows)
     net.head(part.name).load_state_dict({"weight": weight, "bias": bias})
-    votes = {part.name: zoo.vote(part, 1.0, supersedes=alone)}
+    votes = {part.name: zoo.vote(part, 1.0, newest=int(alone))}
     zoo.members.append(Member(net.freeze(), votes, first.loss, zoo.episode, trained=False))
     return Episode((part.name,), {}, None)

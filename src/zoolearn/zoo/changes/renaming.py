@@ -38,7 +38,7 @@ def rename_task(index: Index, task: str, to: str) -> Index:
                 fitted=names(member.fitted),
                 share=keys(member.share),
                 silent=names(member.silent),
-                supersedes=names(member.supersedes),
+                newest=keys(member.newest),
                 saw=names(member.saw),
             )
             for member in index.members

@@ -24,7 +24,7 @@ class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
     `fitted` are further tasks that it has a head for, fitted to its finished features. If it `refits` an earlier
     member, it is a head on the features of that one, which `saw` further tasks. It knows the classes that its tasks
     had in its episode. `share` is the weight of its vote on each task in its episode; votes on tasks in `silent`
-    are pruned, not yet permanently. For tasks in `supersedes` the votes of earlier members no longer count.
+    are pruned, not yet permanently. For tasks in `newest` only so many votes count, its own and those before it.
     `layers`: its heads read inner layers too.
     """
 
@@ -40,7 +40,7 @@ class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
     loss: float
     seconds: Annotated[float, Meta(ge=0)]
     fitted: tuple[Name, ...] = ()
-    supersedes: tuple[Name, ...] = ()
+    newest: Mapping[Name, Number] = {}
     layers: bool = False
     refits: Number | None = None
     saw: tuple[Name, ...] = ()

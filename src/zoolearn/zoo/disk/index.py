@@ -10,6 +10,7 @@ from functools import cached_property
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import StoreError, UnknownTask, unknown_name
+from zoolearn.methods.ensemble import first_counted
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, Measure, MemberEntry, Record
 from zoolearn.zoo.disk.journal import Chain
@@ -175,11 +176,10 @@ class Index:
     def voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
         """The members that answer for a task, now or as of an episode (when nothing had been pruned since)."""
         speakers = self.all_voters(task, at)
-        first = max((place for place, member in enumerate(speakers) if task in member.supersedes), default=0)
-        return speakers[first:]
+        return speakers[first_counted([member.newest.get(task, 0) for member in speakers]) :]
 
     def all_voters(self, task: str, at: int | None = None) -> list[MemberEntry]:
-        """`voters`, and the members that they supersede."""
+        """`voters`, and the members whose votes no longer count beside theirs."""
         entry = self.task(task)
         if at is None:
             return [member for member in self._members_by_task[task] if member.votes_on(task)]

@@ -95,7 +95,7 @@ def _wrong_member(member: MemberEntry, records: Records, place: int) -> str | No
         return "a member is of another episode"
     if not all(records.first(name) <= place for name in (*heads, *member.saw)):
         return missing
-    if not (member.share.keys() >= {*member.silent} and heads >= {*member.supersedes}):
+    if not (member.share.keys() >= {*member.silent} and heads >= {*member.newest}):
         return missing
     return None if _is_hex(member.file + member.votes) else "a file is not named by a sha256"
 

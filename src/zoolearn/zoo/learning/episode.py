@@ -212,7 +212,7 @@ def make_entry(
         loss=member.loss,
         seconds=seconds,
         fitted=tuple(name for name in member.votes if name not in tasks),
-        supersedes=tuple(name for name, vote in member.votes.items() if vote.supersedes),
+        newest={name: vote.newest for name, vote in member.votes.items() if vote.newest},
         layers=bool(member.net.blocks),
         rows_trained=rows_trained,
     )

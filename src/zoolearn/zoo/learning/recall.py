@@ -229,7 +229,7 @@ def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
     entry = index.member(number)
     votes = {
         task: Vote(
-            weight, index.knows(entry, task), task in entry.supersedes, index.tasks[task].rows_seen(entry.episode)
+            weight, index.knows(entry, task), entry.newest.get(task, 0), index.tasks[task].rows_seen(entry.episode)
         )
         for task, weight in entry.share.items()
         if entry.votes_on(task)
