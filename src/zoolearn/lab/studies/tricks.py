@@ -25,6 +25,7 @@ TRICKS: dict[str, dict[str, Json]] = {
     "one softmax": {"open_softmax": True},
     "all layers": {"read_layers": True},
     "newest alone": {"supersede": True},
+    "three chains": {"chains": 3},
 }
 WHOLE, BARE = "all of them", "none of them"
 
@@ -32,7 +33,7 @@ WHOLE, BARE = "all of them", "none of them"
 def variants() -> dict[str, dict[str, Json]]:
     """The settings of every warm start that is compared, by what it is called."""
     whole = {name: value for trick in TRICKS.values() for name, value in trick.items()}
-    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()}  # False and 0
+    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()} | {"chains": 1}
     found = {BARE: off, WHOLE: {**off, **whole}}
     for name, trick in TRICKS.items():
         found[f"only {name}"] = {**off, **trick}
