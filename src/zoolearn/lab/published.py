@@ -85,6 +85,7 @@ DROPPING: Settings = {**SINGLE_PASS, "dropout": 0.1}
 
 WARM: Settings = {"grow": "warm-start"}
 ONE_PASS: Settings = {**WARM, "whiten": True, "open_softmax": True, "read_layers": True, "supersede": True}
+CHAINS: Settings = {"chains": 3}
 FLIPS: Settings = {"flip_tta": True}
 
 LINE: Settings = {"line_start": 0.5, "line_lr": 0.005, "lr_decay": 0.9, "first_factor": 2, "answer_norms": "batch"}
@@ -118,8 +119,15 @@ PRESETS: tuple[Preset, ...] = (
     row("zoo-2022", "model-zoo", "split-miniimagenet", "81.05", ZOO, {"epochs": 1}),
     row("paper", "model-zoo", EVERY, "", f"{ZOO}; our defaults"),
     row("warm-start", "model-zoo", EVERY, "", "docs/beyond.md, where it was preset beyond at first", WARM, FLIPS),
-    row("beyond", "model-zoo", EVERY, "", "docs/beyond.md", ONE_PASS, FLIPS),
-    row("beyond-fast", "model-zoo", EVERY, "", "docs/beyond.md; half the passes, without mirror images", ONE_PASS),
+    row("beyond", "model-zoo", EVERY, "", "docs/beyond.md", ONE_PASS, CHAINS, FLIPS),
+    row(
+        "beyond-fast",
+        "model-zoo",
+        EVERY,
+        "",
+        "docs/beyond.md; one pass an answer: one chain, no mirror images",
+        ONE_PASS,
+    ),
     row("zoo-2022-10-percent", "model-zoo", "split-cifar100", "71.09", ZOO, {"replay": 0.1, "epochs": 1}),
     row(
         *("stable-2020", "stable-sgd", "split-cifar100", "59.9", STABLE, ONE_CONV, {"lr_decay": 0.85}),

@@ -119,6 +119,7 @@ ENTRIES: tuple[Entry, ...] = (
             "open_softmax": True,
             "read_layers": True,
             "supersede": True,
+            "chains": 3,
             "flip_tta": True,
         },
     ),
