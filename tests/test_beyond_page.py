@@ -52,7 +52,7 @@ def test_settings_that_were_deleted_are_shown_as_recorded_without_a_price():
 def test_the_preset_is_called_by_its_name():
     recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
     ideas = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
-    for name, own in (("warm-start", {}), ("beyond", ideas)):
+    for name, own in (("warm-start", {}), ("beyond", ideas | {"chains": 3})):
         best = run(0.8, grow={"name": "warm-start", **asdict(WarmStart(**own))}, recipe=recipe)
         assert f"| preset {name} " in beyond([run(0.7), best])
 
