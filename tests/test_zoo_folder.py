@@ -28,6 +28,7 @@ from zoolearn.training.fit import Progress, run_to_end
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.adoption import iter_adopt
+from zoolearn.zoo.disk import journal
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.settings import ZooSettings
 from zoos import HAZY, TASKS, alike, answers, index_files, small_zoo, stray_files
@@ -174,6 +175,35 @@ def test_a_reader_follows_a_growing_zoo_and_survives_a_shrinking_one(tmp_path) -
     writer.undo()
     writer.forget(TASKS[0].name)
     assert alike(answers(stale, TASKS[1:2]), answers(writer, TASKS[1:2])), "files that are gone make it look again"
+
+
+def test_a_reader_stays_in_the_state_of_its_first_look_and_begins_in_a_whole_one(tmp_path) -> None:
+    writer = small_zoo(tmp_path / "zoo", TASKS[:2])
+    looked, late = zoolearn.open(writer.path), zoolearn.open(writer.path)
+    before = {name: looked.measure(name) for name in looked.tasks}
+    again = zoolearn.open(writer.path)
+    assert [*again.tasks] == [*before]  # its measures are asked for later
+    writer.undo()
+    writer.learn(TASKS[3])
+    assert {name: again.measure(name) for name in again.tasks} == before
+    assert [*late.tasks] == [TASKS[0].name, TASKS[3].name], "the lines that it was opened with are others now"
+    assert {name: late.measure(name) for name in late.tasks} == {name: writer.measure(name) for name in writer.tasks}
+
+
+def test_undo_reads_single_episodes_and_never_the_whole_index(tmp_path, monkeypatch) -> None:
+    zoo, read = small_zoo(tmp_path / "zoo", TASKS[:3]), []
+    whole = journal._read
+
+    def watched(path: Path, start: int, end: int) -> bytes:
+        read.append((path.name.partition("-")[0], end - start))
+        return whole(path, start, end)
+
+    monkeypatch.setattr(journal, "_read", watched)
+    lines = [*map(len, (zoo.path / "index/episodes-1.jsonl").read_bytes().splitlines(keepends=True))]
+    zoolearn.open(zoo.path).undo()
+    sizes = {size for kind, size in read if kind == "episodes"}
+    assert lines[-1] in sizes, "what is taken back"
+    assert sizes <= {*lines}, "and episodes that share a file with it"
 
 
 def test_a_class_is_named_as_in_the_state_that_answered(tmp_path) -> None:
@@ -427,10 +457,11 @@ def test_what_makes_room_on_a_full_disk_has_a_reserve_and_is_told_what_to_do_wit
 ) -> None:
     zoo = small_zoo(tmp_path / "zoo", TASKS[:3])
     reserve, replaced, left = zoo.path / ".reserve", os.replace, [True]
+    size = reserve.stat().st_size
     arguments = [TASKS[1].name] if change == "forget" else []
 
     def full(source: Path, target: Path) -> None:
-        if reserve.exists() or not left:
+        if not left or (reserve.exists() and reserve.stat().st_size >= size):
             raise OSError(28, "No space left on device")
         replaced(source, target)
 

@@ -33,7 +33,7 @@ class StoredTasks(Own):
                 f"{self.word} is a zoo: its tasks are as they are, and {', '.join(making)} is no option"
             )
         folder = ZooFolder(self.folder)
-        index = folder.read()
+        index = folder.load(folder.read())
         if not index.tasks:
             raise DataError(f"{self.word} has learned nothing yet; there are no tasks to show to a method")
         parts = [part for entry in index.tasks.values() for part in load_parts(folder, entry)]

@@ -157,7 +157,7 @@ class Zoo(ZooReader):
 
     correct = at_once(iter_correct)
 
-    def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress, None, None]:
+    def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress | Step, None, None]:
         """`correct`, permanently: no byte of a deleted row, or of a weight trained on it, is left."""
         with self.folder.begin_removal() as index:
             correction = find_correction(self.folder, index, task, rows)
@@ -201,12 +201,12 @@ class Zoo(ZooReader):
 
     def undo(self) -> str | None:
         """Undoes the last episode and returns the name of its task; None if the last change was to other features."""
-        with self.folder.begin_removal() as index:
+        with self.folder.begin_undo() as index:
             name, earlier = undo_episode(self.folder, index)
             self._commit(earlier)
         return name
 
-    def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress, None, Cost]:
+    def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress | Step, None, Cost]:
         """Removes a task permanently: its rows, its heads, and every weight trained on it; yields progress of retraining."""
         with self.folder.begin_removal() as index:
             cost = cost_of(index, task, drop=drop)

@@ -61,7 +61,7 @@ class ZooReader:
     def __init__(self, folder: Path | str, names: Names | None = None) -> None:
         self.folder = ZooFolder(Path(folder))
         self.names = names
-        self.index = self.folder.read()
+        self._index = self.folder.read()
         self._nets: dict[tuple[str, tuple[str, ...]], Net] = {}  # two tasks can have one head, and so one file
         self._extractor: Extractor | None = None
         self._fitted: Fitted | None = None
@@ -70,6 +70,13 @@ class ZooReader:
 
     def __repr__(self) -> str:
         return f"Zoo({str(self.path)!r}, {len(self.tasks)} tasks, {len(self.members)} members)"
+
+    @property
+    def index(self) -> Index:
+        """The state that answers are of: since the zoo was opened or refreshed, whatever other programs change."""
+        if not self._index.is_loaded:
+            self._index = self.folder.load(self._index)
+        return self._index
 
     @property
     def path(self) -> Path:
@@ -112,8 +119,8 @@ class ZooReader:
     def refresh(self) -> bool:
         """Loads the newest state of the folder; returns whether it had changed."""
         newest = self.folder.read()
-        changed = newest.generation != self.index.generation
-        self.index = newest
+        changed = newest.generation != self._index.generation
+        self._index = newest
         if changed:
             for key in [key for key in self._nets if not newest.names_file(f"members/{key[0]}.safetensors")]:
                 del self._nets[key]

@@ -45,7 +45,7 @@ from zoolearn.zoo.disk.incoming import INCOMING, PLACES, Incoming, RowsWriter, i
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.disk.journal import NAME
-from zoolearn.zoo.disk.reserve import Reserve
+from zoolearn.zoo.disk.reserve import LEAST, Reserve
 
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes
@@ -96,10 +96,15 @@ class ZooFolder:
             raise StoreError(f"{self.path} holds {strangers[0]!r} but no zoo; give a new or an empty folder")
 
     def read(self) -> Index:
-        """The present index; needs no lock."""
+        """The present index; who does not hold the lock must `load` it before asking for episodes."""
         self._check_there()
         with _explain_errors(self.path / HEAD):
             return self.index.read()
+
+    def load(self, index: Index) -> Index:
+        """An index with all its episodes at hand; the present one, if others have changed these since."""
+        with _explain_errors(self.path / HEAD):
+            return self.index.load(index)
 
     def read_log(self) -> Sequence[LogEntry]:
         """The log of changes, oldest first."""
@@ -135,6 +140,14 @@ class ZooFolder:
     def begin_removal(self) -> Iterator[Index]:
         """`begin_change` for a change that deletes more than it writes, which is possible on a full disk."""
         with self.reserve.release(), self.begin_change() as index:
+            yield index
+
+    @contextmanager
+    def begin_undo(self) -> Iterator[Index]:
+        """`begin_removal` for an undo, which writes little, unless earlier episodes have to be written again."""
+        with self.reserve.release(LEAST), self.begin_change() as index:
+            if any(episode.remade for episode in index.records.undone):
+                self.reserve.free()
             yield index
 
     @contextmanager

@@ -34,6 +34,18 @@ class Index:
     log: Chain[LogEntry] = field(default_factory=Chain)
     before: "Index | None" = None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all episodes are at hand."""
+        earlier = self.before is None or self.before.is_loaded
+        return earlier and (self.records.stored is None or self.records.stored.is_loaded)
+
+    def load(self) -> None:
+        """Reads the bytes of all episodes."""
+        for index in (self, self.before):
+            if index is not None and index.records.stored is not None:
+                _ = index.records.stored.data
+
     @cached_property
     def tasks(self) -> Mapping[str, TaskEntry]:
         """The tasks by name, in the order they were learned."""
@@ -218,7 +230,9 @@ class Index:
 
     def depends_on(self, member: MemberEntry, task: str) -> bool:
         """Whether a member depends on a task: trained on it, or started from members that knew it."""
-        source = self.member(member.refits) if member.refits in self.records.members else member
+        source = member
+        if member.refits is not None and member.refits in self.records.members:
+            source = self.member(member.refits)
         return task in (*member.tasks, *member.saw) or (
             self.settings.descends and source.episode >= self.tasks[task].episode
         )

@@ -50,7 +50,7 @@ class IndexFiles:
         self.known: tuple[Mapping[str, Json], Index] | None = None
 
     def read(self) -> Index:
-        """The present index; needs no lock, since the head is only ever replaced whole."""
+        """The present index; its episodes are read when they are asked for, if others have not changed them by then."""
         while True:
             head = self._head()
             if self.known is None or self.known[0] != head:
@@ -61,6 +61,18 @@ class IndexFiles:
                         raise
                     continue  # it changed while it was read
             return self.known[1]
+
+    def load(self, index: Index) -> Index:
+        """An index with all its episodes at hand, which needs no lock; the present one, if this is no longer there."""
+        while True:
+            try:
+                index.load()
+            except StoreError:
+                if self.read() is index:
+                    raise
+                index = self.read()
+            else:
+                return index
 
     def read_log(self) -> Sequence[LogEntry]:
         """The log, without reading the rest of the index."""

@@ -9,8 +9,10 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 
 LONGEST_LINE = 64 << 20
+READ_ONE_BY_ONE = 16  # lines
 NAME = re.compile(r"[a-z]+-[0-9]{1,19}\.jsonl")
 Digest = Annotated[str, Meta(min_length=64, max_length=64)]
 
@@ -70,7 +73,15 @@ class Lines(Generic[Item]):
     @cached_property
     def data(self) -> bytes:
         """The lines; of a body, there may be more behind them."""
-        return _read(self.path, 0, self.end(len(self)))
+        data = _read(self.path, 0, self.end(len(self)))
+        if self.marks and _digest(data[self.end(len(self) - 1) :]) != self.marks[-1].digest:
+            raise _make_error(self.path)
+        return data
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all bytes are at hand, so that what is asked for is of one state, whatever others change."""
+        return "data" in vars(self)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -99,7 +110,7 @@ class Lines(Generic[Item]):
 
     def decode(self, place: int) -> Item:
         """A record, verified but not checked further."""
-        line = self.data[self.end(place) : self.end(place + 1)]
+        line = self._line(place)
         if self.marks is not None and _digest(line) != self.marks[place].digest:
             raise _make_error(self.path)
         try:
@@ -108,6 +119,13 @@ class Lines(Generic[Item]):
             raise StoreError(
                 f"{self.path}: line {place + 1}: {error}; the file is damaged or was not written by zoolearn"
             ) from error
+
+    def _line(self, place: int) -> bytes:
+        """The bytes of a record. The first few are read one by one; who asks for more is about to ask for most."""
+        start, end = self.end(place), self.end(place + 1)
+        if self.is_loaded or len(self.decoded) >= READ_ONE_BY_ONE:
+            return self.data[start:end]
+        return _read(self.path, start, end)
 
     def all(self) -> list[Item]:
         """All records, verified and decoded at once."""
@@ -242,7 +260,7 @@ class Journal(_Growing[Item]):
 
     def __init__(self, folder: Path, kind: str, item: type[Item]) -> None:
         super().__init__(folder, kind, item)
-        self.hashed: tuple[Lines[Item], HASH] = self.lines, sha256()  # some lines, and the checksum of all of them
+        self.hashed: tuple[Lines[Item], dict[int, HASH]] = self.lines, {}  # checksums of these lines, by where they end
         self.written: tuple[Mark, Lines[Item]]
 
     def read(self, mark: Mark) -> Lines[Item]:
@@ -253,14 +271,17 @@ class Journal(_Growing[Item]):
         known, digest = (self.lines.data, self._hash(Chain(self.lines, len(self.lines)))) if grows else (b"", sha256())
         path = self.folder / mark.file
         new = _read(path, len(known), mark.bytes)
-        digest.update(new)
+        last = new.rfind(b"\n", 0, -1) + 1
+        digest.update(new[:last])
+        before = digest.copy()  # for an undo, which cuts off the last line
+        digest.update(new[last:])
         if digest.hexdigest() != mark.digest or len(known) + len(new) != mark.bytes or new[-1:] not in (b"", b"\n"):
             if grows:  # the file is another one since
                 self.mark = None
                 return self.read(mark)
             raise _make_error(path)
         self.mark, self.lines = mark, Lines(path, self.decoder, known + new)
-        self.hashed = self.lines, digest
+        self.hashed = self.lines, {len(known) + last: before, mark.bytes: digest}
         return self.lines
 
     def write(self, chain: Chain[Item], generation: int) -> Mark:
@@ -269,8 +290,12 @@ class Journal(_Growing[Item]):
         digest = self._hash(chain)
         digest.update(b"".join(new))
         lines = Lines(path, self.decoder, chain.kept_bytes + b"".join(new))
-        self.written, self.hashed = (Mark(path.name, len(lines.data), digest.hexdigest()), lines), (lines, digest)
-        return self.written[0]
+        lines._ends = [*accumulate(map(len, new), initial=chain.end)][1:]
+        if chain.stored is not None:
+            lines._ends = chain.stored.ends(chain.kept) + lines._ends
+        mark = Mark(path.name, len(lines.data), digest.hexdigest())
+        self.written, self.hashed = (mark, lines), (lines, {mark.bytes: digest})
+        return mark
 
     def commit(self) -> None:
         """Notes that what was written is valid now."""
@@ -278,8 +303,9 @@ class Journal(_Growing[Item]):
 
     def _hash(self, chain: Chain[Item]) -> "HASH":
         """The checksum of the kept lines, to be continued."""
-        lines, digest = self.hashed
-        return digest.copy() if chain.stored is lines and chain.kept == len(lines) else sha256(chain.kept_bytes)
+        lines, digests = self.hashed
+        known = digests.get(chain.end) if chain.stored is lines else None
+        return sha256(chain.kept_bytes) if known is None else known.copy()
 
 
 class Body(_Growing[Item]):
@@ -294,7 +320,7 @@ class Body(_Growing[Item]):
         lines = Lines(
             self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
         )
-        if lines.end(len(lines)) != mark.bytes:
+        if lines.end(len(lines)) != mark.bytes or _size(lines.path) < mark.bytes:
             raise _make_error(lines.path)
         self.mark, self.lines = mark, lines
         return lines
@@ -304,7 +330,7 @@ class Body(_Growing[Item]):
         path, new = self._write(chain, generation)
         lines = Line.all_of(new, chain.end)
         mark = Mark(path.name, lines[-1].end if lines else chain.end)
-        data = None if chain.stored is None else vars(chain.stored).get("data")  # if it was read
+        data = chain.stored.data if chain.stored is not None and chain.stored.is_loaded else None
         self.written = mark, data if not new or data is None else chain.kept_bytes + b"".join(new)
         return mark, lines
 
@@ -320,9 +346,8 @@ def _make_error(path: Path) -> StoreError:
 def _read(path: Path, start: int, end: int) -> bytes:
     """A part of a file, block by block; a sparse file of enormous size fails at once."""
     blocks = []
-    try:
-        if path.parent.is_symlink() or not stat.S_ISREG(path.lstat().st_mode):
-            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
+    with _explain_errors(path):
+        _size(path)
         with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             file.seek(start)
             while start < end and (block := file.read(min(end - start, LONGEST_LINE))):
@@ -330,8 +355,22 @@ def _read(path: Path, start: int, end: int) -> bytes:
                     raise StoreError(f"{path} has a line of more than {LONGEST_LINE:,} bytes; restore it from a copy")
                 blocks.append(block)
                 start += len(block)
+    return b"".join(blocks)
+
+
+def _size(path: Path) -> int:
+    """The size of a plain file."""
+    with _explain_errors(path):
+        if path.parent.is_symlink() or not stat.S_ISREG((facts := path.lstat()).st_mode):
+            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
+        return facts.st_size
+
+
+@contextmanager
+def _explain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError as error:
         raise StoreError(f"{path} is missing; restore it from a copy") from error
     except OSError as error:
         raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
-    return b"".join(blocks)

@@ -14,7 +14,7 @@ from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.journal import Chain, Line, Lines
 from zoolearn.zoo.settings import Name
 
-BEGINNING = 8  # characters of a file's name that tell most files apart
+BEGINNING = 8  # characters of a file's name that tell most files apart; as one number they are compared quickly
 
 
 class About(Struct, frozen=True, array_like=True, gc=False):
@@ -143,6 +143,11 @@ class Records(Chain[Record]):
         """The position of the last episode with an arrival that is still there."""
         return next((place for place in reversed(range(len(self))) if self.about(place).task is not None), None)
 
+    @property
+    def undone(self) -> list[About]:
+        """What the episodes are about that an undo takes back: the last with an arrival, and those after it."""
+        return [] if (last := self.last_arrival) is None else [*map(self.about, range(last, len(self)))]
+
     def arrivals(self, task: str) -> list[int]:
         """The positions of the episodes with arrivals of a task."""
         return [*self._places(self.contents.arrivals.get(task, ()), self.fresh.arrivals.get(task, ()))]
@@ -198,7 +203,7 @@ class Records(Chain[Record]):
         return any(name in self.stored.decode(place).files for place in found.tolist())
 
     @cached_property
-    def _beginnings(self) -> tuple[NDArray[np.bytes_], NDArray[np.int64]]:
+    def _beginnings(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Those of all stored files, and their episodes: the last text in each line of the contents, which is not decoded."""
         assert isinstance(self.contents.entries, Lines)
         data, ends = self.contents.entries.data, self.contents.entries.ends(self.kept)
@@ -206,7 +211,7 @@ class Records(Chain[Record]):
         last = np.searchsorted(quotes, ends) - 1
         starts, stops = quotes[last - 1] + 1, quotes[last]
         text = b"".join(data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True))
-        return np.frombuffer(text, f"S{BEGINNING}"), np.repeat(np.arange(len(ends)), (stops - starts) // BEGINNING)
+        return np.frombuffer(text, np.uint64), np.repeat(np.arange(len(ends)), (stops - starts) // BEGINNING)
 
     @cached_property
     def _new_files(self) -> set[str]:

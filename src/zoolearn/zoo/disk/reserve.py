@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from math import inf
 from pathlib import Path
 from typing import IO
 
@@ -26,11 +27,19 @@ class Reserve:
                 with self.file.open("ab") as file:
                     _take(file, 2 * wanted)
 
-    @contextmanager
-    def release(self) -> Iterator[None]:
-        """Releases the space for a change that deletes; if the disk is full even so, the error says what to do."""
-        try:
+    def free(self, size: float = inf) -> None:
+        """Frees so many bytes of the space."""
+        left = self.file.stat().st_size - size if self.file.exists() else 0
+        if left > 0:
+            os.truncate(self.file, int(left))
+        else:
             self.file.unlink(missing_ok=True)
+
+    @contextmanager
+    def release(self, size: float = inf) -> Iterator[None]:
+        """Frees the space for a change that deletes; if the disk is full even so, the error says what to do."""
+        try:
+            self.free(size)
             yield
         except (StoreError, OSError) as error:
             cause = error if isinstance(error, OSError) else error.__cause__
