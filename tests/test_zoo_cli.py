@@ -10,6 +10,7 @@ from PIL import Image
 import zoolearn
 from toys import blobs, contents
 from zoolearn import cli
+from zoolearn.zoo.changes.forgetting import Cost
 from zoos import TASKS, alike, answers, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown by commands
@@ -126,6 +127,14 @@ def test_show_draws_the_zoo_and_log_tells_its_story(zoo, capsys) -> None:
     assert "48 rows to train on" in shown or "60 rows to train on" in shown
     assert said(capsys, "log", "zoo").count("learned") == 2
     assert "is whole" in said(capsys, "verify", "zoo")
+
+
+def test_the_cost_of_forgetting_in_a_zoo_of_a_thousand_members_fits_a_screen(zoo, capsys, monkeypatch) -> None:
+    many = Cost(tuple(range(1, 1001)), (), (), rows=20, seconds=7300.0, kept_for_others=0)
+    monkeypatch.setattr("zoolearn.zoo.Zoo.cost_of_forgetting", lambda *_, **__: many)
+    told = said(capsys, "forget", "zoo", "stripes", code=1)
+    assert len(told) < 500
+    assert "retrains, in about 2.0 h, members 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and 990 more" in " ".join(told.split())
 
 
 def test_forgetting_tells_its_cost_and_asks(zoo, capsys, monkeypatch) -> None:

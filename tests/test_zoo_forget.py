@@ -13,8 +13,9 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.at_once import fit
-from zoolearn.training.fit import run_to_end
+from zoolearn.training.fit import Step, run_to_end
 from zoolearn.zoo.changes.pruning import delete_silenced
+from zoolearn.zoo.disk.index import Index
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -50,6 +51,26 @@ def test_no_byte_of_a_forgotten_task_or_of_weights_trained_on_it_is_left(tmp_pat
     assert not stray_files(zoo)
     with pytest.raises(UnknownTask):
         zoo.predict(TASKS[0].test.x, name)
+
+
+def test_forgetting_tells_how_many_members_are_trained_again_and_how_many_are_done(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS, weigh=uniform)
+    again = len(zoo.cost_of_forgetting(TASKS[1].name).retrained)
+    assert again > 1
+    steps = [event for event in zoo.iter_forget(TASKS[1].name) if isinstance(event, Step)]
+    assert {event.total for event in steps} == {again}
+    assert [*dict.fromkeys(event.done for event in steps)] == [*range(again + 1)]
+
+
+def test_forgetting_makes_the_index_again_as_often_in_a_zoo_of_more_tasks(tmp_path, monkeypatch) -> None:
+    counts, made = [], Index.with_entries
+    for tasks in (TASKS[:2], TASKS[:5]):
+        zoo, calls = small_zoo(tmp_path / str(len(tasks)), tasks), []
+        with monkeypatch.context() as patch:
+            patch.setattr(Index, "with_entries", lambda index, *a, **k: calls.append(1) or made(index, *a, **k))  # noqa: B023
+            zoo.forget(tasks[0].name)
+        counts.append(len(calls))
+    assert counts[1] <= counts[0]
 
 
 def test_touched_members_are_retrained_with_their_seeds_on_the_rest(tmp_path) -> None:

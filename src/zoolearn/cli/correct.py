@@ -17,6 +17,7 @@ from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.words import duration, some
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.corrections import Correction
 from zoolearn.zoo.inputs.tables import read_csv
@@ -74,8 +75,8 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     """Tells the cost, asks, and purges."""
     correction, cost = zoo.cost_of_purging(options.name, rows)
     console.print(Text(str(correction)))
-    numbers = ", ".join(map(str, cost.retrained)) or "none"
-    console.print(f"retrained, in about {cost.seconds:.0f} s: members {numbers}")
+    numbers = some([*map(str, cost.retrained)]) or "none"
+    console.print(f"retrained, in about {duration(cost.seconds)}: members {numbers}")
     if not options.yes and not confirm("Purge", "a purge"):
         console.print("nothing was changed")
         return

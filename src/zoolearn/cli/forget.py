@@ -14,7 +14,7 @@ from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import ZooPath, flag, optional, parse
 from zoolearn.errors import SettingsError
-from zoolearn.words import plural
+from zoolearn.words import duration, plural, some
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.forgetting import Cost
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable
@@ -90,12 +90,12 @@ def _tell(cost: Cost, name: str, console: Console) -> None:
     console.print(f"forgetting {escape(name)} deletes its {cost.rows:,} stored rows and")
     for numbers, what in (
         (cost.removed, "removes, for knowing nothing else,"),
-        (cost.retrained, f"retrains, in about {cost.seconds:.0f} s,"),
+        (cost.retrained, f"retrains, in about {duration(cost.seconds)},"),
         (cost.dropped, "deletes, with all they know of other tasks,"),
     ):
         if numbers:
             who = "member" if len(numbers) == 1 else "members"
-            console.print(f"  {what} {who} {', '.join(map(str, numbers))}")
+            console.print(f"  {what} {who} {some([*map(str, numbers)])}")
     if cost.kept_for_others:
         console.print(
             f"  keeps {cost.kept_for_others:,} bytes of rows that another task has stored too, as that task's"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Step
 from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -28,7 +28,7 @@ def undo_episode(folder: ZooFolder, index: Index) -> tuple[str | None, Index]:
     before = index.records.last_arrival
     if before is None:
         raise DataError("the zoo has learned nothing yet; there is no episode to undo")
-    gone = [index.records.about(place) for place in range(before, len(index.records))]
+    gone = index.records.undone
     name, earlier = str(gone[0].task), index.truncate(before)
     if earlier.records.last_arrival is None:
         earlier = replace(earlier, settings=index.chosen)
@@ -97,10 +97,13 @@ def _find_left(index: Index, member: MemberEntry, task: str) -> set[str]:
 
 def _check_silence(index: Index, task: str, *, drop: bool) -> None:
     stay = [member for member in index.members if not (drop and index.depends_on(member, task))]
-    left = {member.number: _find_left(index, member, task) for member in stay}
+    voters: dict[str, list[MemberEntry]] = {}
+    for member in stay:
+        for name in _find_left(index, member, task):
+            voters.setdefault(name, []).append(member)
     for name in index.tasks:
         since = index.tasks[name].last_class
-        able = [member for member in stay if name in left[member.number] and member.episode >= since]
+        able = [member for member in voters.get(name, ()) if member.episode >= since]
         if name != task and all(name in member.silent for member in able):
             way = "leave out --drop, and they are retrained" if drop else f"forget {name!r} first"
             raise SettingsError(
@@ -122,7 +125,7 @@ def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry
 
 def iter_remove_task(
     folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
-) -> Generator[Progress, None, Index]:
+) -> Generator[Progress | Step, None, Index]:
     """The zoo without a task: members that depend on it are retrained, oldest first, with their seeds and other tasks.
 
     Only kept rows are available: with a replay below 1, a member's own task is seen in part too. Episodes keep the tasks

@@ -6,7 +6,7 @@ Corrections become part of the rows, so the zoo is as if the rows had arrived co
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Step
 from zoolearn.zoo.changes.corrections import Correction
 from zoolearn.zoo.changes.rewriting import Rewritten, iter_rewrite, last_labels, rewrite_task
 from zoolearn.zoo.disk.arrivals import SIDES, Side
@@ -34,7 +34,7 @@ def cost_of_purge(folder: ZooFolder, index: Index, correction: Correction) -> Pu
 
 def iter_purge(
     folder: ZooFolder, index: Index, correction: Correction, names: Names | None
-) -> Generator[Progress, None, Index]:
+) -> Generator[Progress | Step, None, Index]:
     """The zoo as if rows had arrived corrected, and deleted ones not at all."""
     rewritten = _rewrite(folder, index, correction)
     learner = index.settings.learner(names)

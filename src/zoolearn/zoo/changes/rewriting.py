@@ -12,7 +12,7 @@ import torch
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Step
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.changes.corrections import DELETED
 from zoolearn.zoo.changes.forgetting import drop_task
@@ -197,7 +197,7 @@ def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
 
 def iter_rewrite(
     folder: ZooFolder, index: Index, rewritten: Sequence[Rewritten], learner: OwnedZoo, names: Names | None
-) -> Generator[Progress, None, Index]:
+) -> Generator[Progress | Step, None, Index]:
     """The zoo with rewritten tasks: members that saw changed rows are retrained, those of emptied episodes removed."""
     emptied = {number: each.before.name for each in rewritten for number in each.emptied}
     episodes = [drop_task(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]

@@ -1,6 +1,6 @@
 """From files back to what they were: nets, votes, and the learner that a zoo's settings describe."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -189,7 +189,7 @@ def load_learner(
     """
     learner = index.settings.learner(names, epochs)
     learner.episode = len(index.episodes)
-    learner.members = list_members(index, net_of)
+    learner.members = list_members(index, index.members, net_of)
     learner.classes = LazyDict(index.tasks, lambda name: index.tasks[name].classes)  # type: ignore[assignment]
     learner.arrived = LazyDict(index.tasks, lambda name: count_arrived(index.tasks[name]))  # type: ignore[assignment]
     kept = index.records.kept_tasks
@@ -219,14 +219,14 @@ def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Vo
     return votes
 
 
-def list_members(index: Index, net_of: NetOf) -> LazyList[Member]:
-    """The members of a zoo as a learner has them, read when they are used."""
-    return LazyList(partial(_ensemble_member, index, number, net_of) for number in index.records.members)
+def list_members(index: Index, entries: Sequence[MemberEntry], net_of: NetOf) -> LazyList[Member]:
+    """Members of a zoo as a learner has them, read when they are used."""
+    return LazyList(partial(_ensemble_member, index, entries, place, net_of) for place in range(len(entries)))
 
 
-def _ensemble_member(index: Index, number: int, net_of: NetOf) -> Member:
+def _ensemble_member(index: Index, entries: Sequence[MemberEntry], place: int, net_of: NetOf) -> Member:
     """A member with the votes that count now."""
-    entry = index.member(number)
+    entry = entries[place]
     votes = {
         task: Vote(
             weight, index.knows(entry, task), entry.newest.get(task, 0), index.tasks[task].rows_seen(entry.episode)

@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 from zoolearn.beyond.warm_start import refit_head
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Step
 from zoolearn.training.recipe import Recipe
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
@@ -34,27 +34,32 @@ def iter_retrain(
     stays: Callable[[MemberEntry], bool] = lambda member: True,
     but: str = "",
     since: dict[str, int] | None = None,
-) -> Generator[Progress, None, Index]:
+) -> Generator[Progress | Step, None, Index]:
     """Retrains or removes the members that are touched by a change of tasks, which `index` has already.
 
     Members keep their seeds and tasks, without the task `but`; each starts from the members before it as they are now. Tasks are
     measured again `since` the first episode in which their answers changed.
     """
     members: list[MemberEntry] = []
+    touched = {member.number: stays(member) for member in index.members if is_touched(member)}
+    done, total = 0, sum(touched.values())
     changed_rows, since = dict(since or {}), dict(since or {})
     for member in index.members:
-        if not is_touched(member):
+        if member.number not in touched:
             members.append(member)
             continue
+        yield Step("members trained again", done, total)
+        done += touched[member.number]
         for name in member.share:
             since.setdefault(name, member.episode)
-        if stays(member) and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
+        if touched[member.number] and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
             net = load_net(folder, index, member, names)  # only held-out rows changed: it votes again
             members.append(write_member(folder, index, member, net, learner.recipe, {}))
-        elif stays(member):
-            so_far = index.with_entries(members=members)
-            learner.members = list_members(so_far, lambda other: load_net(folder, index, other, names))
-            members.append((yield from _iter_retrain_member(folder, so_far, learner, member, but)))
+        elif touched[member.number]:
+            earlier = [*members]
+            learner.members = list_members(index, earlier, lambda other: load_net(folder, index, other, names))
+            members.append((yield from _iter_retrain_member(folder, index, earlier, learner, member, but)))
+    yield Step("members trained again", done, total)
     rest = _ask_again(folder, index.members, index.with_entries(members=members), learner.recipe, names)
     rest = _count_again(folder, index.members, rest, learner.recipe, names, changed_rows)
     rest = rest.with_entries(episodes=[measure_episode_again(folder, rest, entry, since) for entry in rest.episodes])
@@ -62,18 +67,26 @@ def iter_retrain(
 
 
 def _iter_retrain_member(
-    folder: ZooFolder, rest: Index, learner: OwnedZoo, member: MemberEntry, but: str
+    folder: ZooFolder,
+    rest: Index,
+    earlier: Sequence[MemberEntry],
+    learner: OwnedZoo,
+    member: MemberEntry,
+    but: str,
 ) -> Generator[Progress, None, MemberEntry]:
-    """Retrains a member on the kept rows of the tasks that were known in its episode, without the task `but`."""
+    """Retrains a member on the kept rows of the tasks that were known in its episode, without the task `but`.
+
+    `earlier` are the members before it, as they are now.
+    """
     entries = rest.tasks.values()
     known = [entry.name for entry in entries if entry.keeps_rows and entry.episode <= member.episode]
     learner.kept = LazyDict(known, lambda name: load_task(folder, rest.tasks[name].as_of(member.episode)))
-    learner.arrived = {name: count_arrived(rest.tasks[name].as_of(member.episode)) for name in known}
+    learner.arrived = LazyDict(known, lambda name: count_arrived(rest.tasks[name].as_of(member.episode)))  # type: ignore[assignment]
     learner.episode = member.episode - 1
     learner.epochs = member.epochs or rest.settings.recipe["epochs"]
     remaining = [name for name in member.tasks if name != but]
     started = perf_counter()
-    source = next((place for place, other in enumerate(rest.members) if other.number == member.refits), None)
+    source = next((place for place, other in enumerate(earlier) if other.number == member.refits), None)
     if source is None:
         work = learner.grow(learner, [learner.kept[name] for name in remaining], member.seed)
         made, rows = yield from count_rows(work)
@@ -84,7 +97,7 @@ def _iter_retrain_member(
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
     if source is not None:
-        entry = changed(entry, refits=member.refits, saw=list_seen(rest.members[source], but=remaining[0]))
+        entry = changed(entry, refits=member.refits, saw=list_seen(earlier[source], but=remaining[0]))
     return write_member(folder, rest, entry, made.net, learner.recipe, {})
 
 
@@ -97,10 +110,14 @@ def _ask_again(
     def net_of(member: MemberEntry) -> Net:
         return load_net(folder, rest, member, names)
 
-    for arrival in rest.arrivals:
-        if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None):
-            rest = _with_arrival(rest, arrival, ask_earlier_members(folder, rest, arrival, net_of, recipe))
-    return rest
+    return _with_arrivals(
+        rest,
+        {
+            arrival.episode: ask_earlier_members(folder, rest, arrival, net_of, recipe)
+            for arrival in rest.arrivals
+            if not {*arrival.asked} <= same or (arrival.test is not None and arrival.votes is None)
+        },
+    )
 
 
 def _count_again(
@@ -118,11 +135,17 @@ def _count_again(
     def net_of(member: MemberEntry) -> Net:
         return load_net(folder, rest, member, names)
 
-    for arrival in rest.arrivals:
-        is_same = arrival.seen_by in same and arrival.episode < changed_rows.get(arrival.task, arrival.episode + 1)
-        if arrival.statistics and rest.tasks[arrival.task].keeps_rows and not is_same:
-            rest = _with_arrival(rest, arrival, recompute_statistics(folder, rest, net_of, arrival, recipe))
-    return rest
+    def is_same(arrival: Arrival) -> bool:
+        return arrival.seen_by in same and arrival.episode < changed_rows.get(arrival.task, arrival.episode + 1)
+
+    return _with_arrivals(
+        rest,
+        {
+            arrival.episode: recompute_statistics(folder, rest, net_of, arrival, recipe)
+            for arrival in rest.arrivals
+            if arrival.statistics and rest.tasks[arrival.task].keeps_rows and not is_same(arrival)
+        },
+    )
 
 
 def _find_unchanged(members: Sequence[MemberEntry], rest: Index) -> set[int]:
@@ -131,16 +154,22 @@ def _find_unchanged(members: Sequence[MemberEntry], rest: Index) -> set[int]:
     return {member.number for member in rest.members if were[member.number] == member}
 
 
-def _with_arrival(rest: Index, was: Arrival, arrival: Arrival) -> Index:
-    entry = rest.tasks[was.task]
-    arrivals = tuple(arrival if other is was else other for other in entry.arrivals)
-    return rest.with_entries(tasks={**rest.tasks, entry.name: TaskEntry(entry.name, arrivals)})
+def _with_arrivals(rest: Index, made: Mapping[int, Arrival]) -> Index:
+    """With the arrivals of some episodes replaced."""
+    if all(rest.records[number - 1].arrival == arrival for number, arrival in made.items()):
+        return rest
+    return rest.with_entries(
+        tasks={
+            name: TaskEntry(name, tuple(made.get(arrival.episode, arrival) for arrival in entry.arrivals))
+            for name, entry in rest.tasks.items()
+        }
+    )
 
 
 def measure_episode_again(folder: ZooFolder, rest: Index, episode: EpisodeEntry, since: dict[str, int]) -> EpisodeEntry:
     """An episode with the measures of tasks whose members changed taken again."""
     at = episode.number
-    gone = {name for name in episode.measures if not rest.is_answered(name, rest.voters(name, at), at)}
-    names = [name for name in episode.measures if since.get(name, at + 1) <= at and name not in gone]
-    known = {name: value for name, value in episode.measures.items() if name not in gone}
-    return changed(episode, measures={**known, **measure(folder, rest, names, at)})
+    touched = [name for name in episode.measures if since.get(name, at + 1) <= at]
+    left = [name for name in touched if rest.is_answered(name, rest.voters(name, at), at)]
+    known = {name: value for name, value in episode.measures.items() if name in left or name not in touched}
+    return changed(episode, measures={**known, **measure(folder, rest, left, at)}) if touched else episode
