@@ -14,7 +14,7 @@ from processes import eventually
 from servers import serving
 from toys import blobs
 from zoolearn.files import load_tensors, save_tensors
-from zoolearn.zoo.disk import folder as zoo_folder
+from zoolearn.zoo.disk import stored_files
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoos import TASKS, small_zoo
 
@@ -44,7 +44,7 @@ def collected():
 @pytest.mark.parametrize("mapped", [0, 1 << 40], ids=["mapped", "read"])
 def test_rows_that_are_in_use_keep_no_file_open(tmp_path, monkeypatch, mapped):
     zoo = small_zoo(tmp_path / "zoo")
-    monkeypatch.setattr(zoo_folder, "MAPPED", mapped)
+    monkeypatch.setattr(stored_files, "MAPPED", mapped)
     before = open_files()
     rows = [zoo.task(name) for name in zoo.tasks]
     assert open_files() == before
@@ -55,7 +55,7 @@ def test_rows_that_are_in_use_keep_no_file_open(tmp_path, monkeypatch, mapped):
 def test_writing_to_stored_rows_changes_memory_only(tmp_path, monkeypatch):
     rows = torch.arange(1 << 10)
     for mapped in (0, 1 << 40):
-        monkeypatch.setattr(zoo_folder, "MAPPED", mapped)
+        monkeypatch.setattr(stored_files, "MAPPED", mapped)
         folder = ZooFolder(tmp_path / str(mapped))
         stored = folder.store_tensor(rows)
         folder.tensor(stored).zero_()
@@ -64,7 +64,7 @@ def test_writing_to_stored_rows_changes_memory_only(tmp_path, monkeypatch):
 
 @needs_proc
 def test_a_life_of_a_zoo_keeps_no_file_open_and_none_mapped(tmp_path, monkeypatch, collected):
-    monkeypatch.setattr(zoo_folder, "MAPPED", 0)
+    monkeypatch.setattr(stored_files, "MAPPED", 0)
     folder = small_zoo(tmp_path / "zoo", [blobs("first")]).path
     before = open_files()
     for day in range(3):
@@ -79,6 +79,23 @@ def test_a_life_of_a_zoo_keeps_no_file_open_and_none_mapped(tmp_path, monkeypatc
     del zoo
     assert open_files() == before
     assert maps(folder) == 0
+
+
+def test_what_was_read_of_a_zoo_is_let_go_at_once(tmp_path, collected):
+    folder = small_zoo(tmp_path / "zoo", [blobs("first"), blobs("second", seed=1)]).path
+    rows = blobs("first").test.x[:2]
+    uses = {
+        "predict": lambda zoo: zoo.predict(rows, "first", sure=0.9),
+        "recognise": lambda zoo: zoo.recognise(rows, sure=0.0),
+        "learn": lambda zoo: zoo.learn(blobs("third", seed=2)),
+        "undo": lambda zoo: zoo.undo(),
+        "prune": lambda zoo: zoo.prune(loss=0.1),
+        "forget": lambda zoo: zoo.forget("first"),
+    }
+    for name, use in uses.items():
+        gc.collect()
+        use(zoolearn.open(folder))
+        assert gc.collect() == 0, f"{name} leaves objects that keep each other"
 
 
 def test_reading_and_writing_tensors_loses_no_object(tmp_path, collected):

@@ -192,13 +192,13 @@ def test_a_reader_stays_in_the_state_of_its_first_look_and_begins_in_a_whole_one
 
 def test_undo_reads_single_episodes_and_never_the_whole_index(tmp_path, monkeypatch) -> None:
     zoo, read = small_zoo(tmp_path / "zoo", TASKS[:3]), []
-    whole = journal._read
+    whole = journal.read_part
 
     def watched(path: Path, start: int, end: int) -> bytes:
         read.append((path.name.partition("-")[0], end - start))
         return whole(path, start, end)
 
-    monkeypatch.setattr(journal, "_read", watched)
+    monkeypatch.setattr(journal, "read_part", watched)
     lines = [*map(len, (zoo.path / "index/episodes-1.jsonl").read_bytes().splitlines(keepends=True))]
     zoolearn.open(zoo.path).undo()
     sizes = {size for kind, size in read if kind == "episodes"}

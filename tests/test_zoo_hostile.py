@@ -280,7 +280,7 @@ def test_an_index_that_is_no_index_is_refused(zoo, text) -> None:
 
 
 def test_a_line_of_absurd_length_is_not_read_to_its_end(zoo, monkeypatch) -> None:
-    monkeypatch.setattr("zoolearn.zoo.disk.journal.LONGEST_LINE", 100)
+    monkeypatch.setattr("zoolearn.zoo.disk.plain_files.LONGEST_LINE", 100)
     with pytest.raises(StoreError, match="a line of more than 100 bytes"):
         zoolearn.open(zoo)
 
@@ -415,7 +415,7 @@ def test_a_file_that_cannot_be_read_is_named(zoo, monkeypatch, call) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     opened = zoolearn.open(zoo)
-    monkeypatch.setattr(f"zoolearn.zoo.disk.folder.{call}", fails)
+    monkeypatch.setattr(f"zoolearn.zoo.disk.stored_files.{call}", fails)
     with pytest.raises(StoreError, match=r"zoo/\S+ cannot be read \(Permission denied\)"):
         opened.task(TASKS[0].name) if call == "os.open" else opened.refresh() if "Path" in call else opened.net(1)
 

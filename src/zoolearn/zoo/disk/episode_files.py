@@ -59,9 +59,12 @@ class EpisodeFiles:
         known = self.records.lines
         lines = self.records.read(records, LazyView(len(entries), lambda place: entries[place].record))
         lines.reuse(known)
-        found = Records(lines, len(lines), contents=Contents(entries))
-        lines.check = lambda record, place: check_record(found, settings, record, place, str(lines.path))
-        return found
+        contents, where = Contents(entries), str(lines.path)
+        listed = Records(
+            kept=len(lines), contents=contents
+        )  # without the lines: two that keep each other are let go late
+        lines.check = lambda record, place: check_record(listed, settings, record, place, where)
+        return Records(lines, len(lines), contents=contents)
 
     def find_dropped(self, records: Records) -> set[str]:
         """The files that may no longer belong to the zoo once these are its episodes."""

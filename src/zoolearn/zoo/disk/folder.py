@@ -21,22 +21,18 @@ deletes: it finds them by `names`, without a look at all the others.
 
 import os
 import shutil
-import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from zoolearn.errors import StoreError
-from zoolearn.files import checksum, flush, read_tensor, save_tensors
+from zoolearn.files import flush, save_tensors
 from zoolearn.locks import lock_folder
 from zoolearn.nets.backbones import Shape
 from zoolearn.zoo.disk.arrivals import Dtype, Stored
@@ -45,26 +41,27 @@ from zoolearn.zoo.disk.incoming import INCOMING, PLACES, Incoming, RowsWriter, i
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_files import HEAD, JOURNALS, IndexFiles
 from zoolearn.zoo.disk.journal import NAME
+from zoolearn.zoo.disk.plain_files import explain_errors
 from zoolearn.zoo.disk.reserve import LEAST, Reserve
+from zoolearn.zoo.disk.stored_files import StoredFiles
 
 PATIENCE = 2.0  # seconds that a writer waits for the lock: a reader may hold it for a moment to tidy up
 WRITE_AT_ONCE = 1 << 22  # bytes
-MAPPED = 1 << 16  # bytes from which on a stored tensor is memory-mapped
 
 
-class ZooFolder:
+class ZooFolder(StoredFiles):
     """The files of one zoo."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.index = IndexFiles(path, lambda stored: self.verify_tensor(stored).numpy().tobytes())
+        super().__init__(path)
+        self.index = IndexFiles(path, StoredFiles(path).content)  # not `self`: two that keep each other are let go late
         self.incoming = Incoming(path)
         self.reserve = Reserve(path)
 
     @property
     def exists(self) -> bool:
         """Whether there is a zoo here."""
-        with _explain_errors(self.path / HEAD):
+        with explain_errors(self.path / HEAD):
             return (self.path / HEAD).is_file()
 
     def begin(self, index: Index, extractor: bytes | None = None) -> None:
@@ -86,7 +83,7 @@ class ZooFolder:
         """Raises if a folder holds anything but leftovers of a zoo that was never committed."""
         if self.exists:
             raise StoreError(f"{self.path} holds a zoo already; learn into it, or give another folder")
-        with _explain_errors(self.path):
+        with explain_errors(self.path):
             entries = sorted(self.path.iterdir()) if self.path.is_dir() else []
             strangers = [entry.name for entry in entries if not _is_left_over(entry)]
             is_file = self.path.exists() and not self.path.is_dir()
@@ -98,23 +95,23 @@ class ZooFolder:
     def read(self) -> Index:
         """The present index; who does not hold the lock must `load` it before asking for episodes."""
         self._check_there()
-        with _explain_errors(self.path / HEAD):
+        with explain_errors(self.path / HEAD):
             return self.index.read()
 
     def load(self, index: Index) -> Index:
         """An index with all its episodes at hand; the present one, if others have changed these since."""
-        with _explain_errors(self.path / HEAD):
+        with explain_errors(self.path / HEAD):
             return self.index.load(index)
 
     def read_log(self) -> Sequence[LogEntry]:
         """The log of changes, oldest first."""
         self._check_there()
-        with _explain_errors(self.path / HEAD):
+        with explain_errors(self.path / HEAD):
             return self.index.read_log()
 
     def _check_there(self) -> None:
         path = self.path / HEAD
-        with _explain_errors(path):
+        with explain_errors(path):
             found = path.exists() or path.is_symlink()
         if not found:
             if (self.path / "run.json").exists():
@@ -207,21 +204,6 @@ class ZooFolder:
                     shutil.rmtree(other, ignore_errors=True)
         return folder / key
 
-    def file(self, place: str, digest: str) -> Path:
-        """The file of this digest; raises if it is not a plain file in the folder."""
-        path = self.path / place / f"{digest}{PLACES[place]}"
-        if (self.path / place).is_symlink():
-            raise StoreError(f"{self.path / place} is a link; a zoo has none, remove it")
-        self._size(path)
-        return path
-
-    def _size(self, path: Path) -> int:
-        with _explain_errors(path):
-            facts = path.lstat()
-        if not stat.S_ISREG(facts.st_mode):
-            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
-        return facts.st_size
-
     def store_tensors(self, place: str, tensors: dict[str, Tensor]) -> tuple[str, int]:
         """Writes named tensors; gives the digest of the file and its size."""
         with self.incoming.open_part(place) as part:
@@ -233,7 +215,7 @@ class ZooFolder:
     def store_copy(self, other: "ZooFolder", place: str, digest: str) -> None:
         """Copies a file of another zoo."""
         source = other.file(place, digest)
-        with _explain_errors(source):
+        with explain_errors(source):
             file = source.open("rb")
         with file, self.incoming.open_file(place) as copy:
             shutil.copyfileobj(file, copy, WRITE_AT_ONCE)
@@ -265,73 +247,6 @@ class ZooFolder:
         blocks = (block.numpy() for block in torch.split(tensor.detach().cpu(), at_once))
         return self.store_blocks(blocks, dtype, tuple(tensor.shape[1:]))
 
-    def tensor(self, stored: Stored) -> Tensor:
-        """A stored tensor, a large one memory-mapped; writing to it changes memory only, never the file.
-
-        None keeps a descriptor, as a map of numpy's would: a program that looks at all of a thousand tasks has not as many.
-        """
-        path = self.file("data", stored.digest)
-        if self._size(path) != stored.bytes:
-            raise StoreError(
-                f"{path} has {self._size(path):,} bytes, its tensor {stored.bytes:,}; restore it from a copy"
-            )
-        with _explain_errors(path), open(path, "rb", opener=_open_plain) as file:
-            if stored.bytes < MAPPED:
-                return torch.from_numpy(np.fromfile(file, stored.dtype)).reshape(stored.shape)
-        try:
-            flat = torch.from_file(str(path), shared=False, size=prod(stored.shape), dtype=getattr(torch, stored.dtype))
-        except RuntimeError as error:  # it was there a moment ago
-            raise StoreError(f"{path} cannot be read ({error}); restore it from a copy") from error
-        return flat.reshape(stored.shape)
-
-    def verify_tensor(self, stored: Stored) -> Tensor:
-        """A stored tensor, read whole and compared with its digest."""
-        path = self.file("data", stored.digest)
-        with _explain_errors(path):
-            is_whole = checksum(path) == stored.digest
-        if not is_whole:
-            raise StoreError(f"{path} was altered: its checksum differs; restore it from a copy")
-        return self.tensor(stored)
-
-    def tensors(
-        self, place: str, digest: str, wanted: dict[str, tuple[Shape, torch.dtype]], *, whole: bool = True
-    ) -> dict[str, Tensor]:
-        """The tensors of a file, compared with its digest and with the names, shapes and types that are wanted.
-
-        The header is compared before any tensor is made, so that nothing large is made for a file that does not fit.
-        """
-        path = self.file(place, digest)
-        with _explain_errors(path):
-            is_whole = checksum(path) == digest
-        if not is_whole:
-            raise StoreError(f"{path} is truncated or altered: its checksum differs; restore it from a copy")
-        try:
-            with safe_open(path, framework="np") as file:
-                _check_shapes(path, file, {name: shape for name, (shape, _) in wanted.items()}, whole=whole)
-                found = {name: read_tensor(path, file, name) for name in wanted}
-        except (SafetensorError, OSError) as error:
-            raise StoreError(
-                f"{path} is damaged or not a safetensors file ({error}); restore it from a copy"
-            ) from error
-        for name, (_, dtype) in wanted.items():
-            if found[name].dtype != dtype:
-                raise StoreError(f"{path}: {name!r} is {found[name].dtype}, not {dtype}; restore it from a copy")
-        return found
-
-
-def _open_plain(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))
-
-
-@contextmanager
-def _explain_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} is missing; restore it from a copy") from error
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error
-
 
 def _is_left_over(entry: Path) -> bool:
     """Whether an entry of a folder without a zoo is hidden, or holds only files named as a zoo's are."""
@@ -343,13 +258,3 @@ def _is_left_over(entry: Path) -> bool:
         name.endswith(".part") or name == "names" or NAME.fullmatch(name) or is_file_of_a_zoo(f"{entry.name}/{name}")
         for name in (path.name for path in entry.iterdir())
     )
-
-
-def _check_shapes(path: Path, file: Any, wanted: dict[str, Shape], *, whole: bool) -> None:
-    names = {*file.keys()}
-    for name in sorted(wanted.keys() - names) + (sorted(names - wanted.keys()) if whole else []):
-        raise StoreError(f"{path} {'lacks' if name in wanted else 'holds a foreign tensor'} {name!r}; restore it")
-    for name, shape in wanted.items():
-        found = tuple(file.get_slice(name).get_shape())
-        if found != shape:
-            raise StoreError(f"{path}: {name!r} is {found}, not {shape}; restore it from a copy")

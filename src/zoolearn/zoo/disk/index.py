@@ -5,11 +5,11 @@ Tasks, members and measures are views of the episodes: only what is used is read
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 from msgspec.structs import replace as changed
 
-from zoolearn.errors import StoreError, UnknownTask, unknown_name
+from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.ensemble import first_counted
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, Measure, MemberEntry, Record
@@ -49,36 +49,22 @@ class Index:
     @cached_property
     def tasks(self) -> Mapping[str, TaskEntry]:
         """The tasks by name, in the order they were learned."""
-        return LazyDict(self.records.tasks, self._task)
-
-    def _task(self, name: str) -> TaskEntry:
-        arrivals = (self.records[place].arrival for place in self.records.arrivals(name))
-        task = TaskEntry(name, tuple(arrival for arrival in arrivals if arrival is not None))
-        if not self.records.new and (problem := task.problem) is not None:
-            raise self._make_error(f"{problem} ({name!r})")
-        return task
-
-    def _make_error(self, problem: str) -> StoreError:
-        return StoreError(f"{self.where}: {problem}; the file was altered, restore it from a copy")
-
-    @property
-    def where(self) -> str:
-        """The file that the episodes were read from."""
-        return "the new index" if self.records.stored is None else str(self.records.stored.path)
+        return LazyDict(self.records.tasks, partial(_read_task, self.records))
 
     @cached_property
     def members(self) -> Sequence[MemberEntry]:
         """The members, oldest first."""
-        return LazyView(len(self.records.members), lambda place: self.member(self.records.members[place]))
+        records = self.records
+        return LazyView(len(records.members), lambda place: _read_member(records, records.members[place]))
 
     def member(self, number: int) -> MemberEntry:
-        members: tuple[MemberEntry, ...] = self.records[self.records.place_of(number)].members
-        return next(member for member in members if member.number == number)
+        return _read_member(self.records, number)
 
     @cached_property
     def episodes(self) -> Sequence[EpisodeEntry]:
         """Those that have ended."""
-        return LazyView(len(self.records) - self.is_open, lambda place: self.records[place].episode)
+        records = self.records
+        return LazyView(len(records) - self.is_open, lambda place: records[place].episode)
 
     @property
     def is_open(self) -> bool:
@@ -88,23 +74,12 @@ class Index:
     @cached_property
     def measures(self) -> Mapping[str, Measure]:
         """The measure of every task now: by the last episode that changed it, and pruning since."""
-        return LazyDict(self.records.tasks, self._measure)
-
-    def _measure(self, name: str) -> Measure:
-        for place in reversed(self.records.answers(name)):
-            episode: EpisodeEntry | None = self.records[place].episode
-            if episode is not None and (found := episode.since.get(name) or episode.measures.get(name)):
-                return found
-        raise KeyError(name) if self.records.new else self._make_error(f"task {name!r} was never measured")
+        return LazyDict(self.records.tasks, partial(_read_measure, self.records))
 
     @cached_property
     def history(self) -> Mapping[str, list[tuple[int, Measure]]]:
         """The measures of each task after every episode that changed it."""
-        return LazyDict(self.records.tasks, self._history)
-
-    def _history(self, name: str) -> list[tuple[int, Measure]]:
-        episodes = [self.records[place].episode for place in self.records.answers(name)]
-        return [(each.number, each.measures[name]) for each in episodes if each and name in each.measures]
+        return LazyDict(self.records.tasks, partial(_read_history, self.records))
 
     def with_measures(self, measures: Mapping[str, Measure]) -> "Index":
         """The zoo with new measures of some tasks since its last episode."""
@@ -174,12 +149,11 @@ class Index:
 
     @cached_property
     def _members_by_task(self) -> Mapping[str, list[MemberEntry]]:
-        return LazyDict(self.records.tasks, self.with_votes_on)
+        return LazyDict(self.records.tasks, partial(_read_members, self.records))
 
     def with_votes_on(self, task: str) -> list[MemberEntry]:
         """The members with a vote on a task, whether it counts now or not."""
-        episodes = (self.records[place] for place in self.records.answers(task))
-        return [member for episode in episodes for member in episode.members if task in member.share]
+        return _read_members(self.records, task)
 
     def counts(self, member: MemberEntry, task: str) -> bool:
         """Whether a member's vote on a task counts now."""
@@ -209,7 +183,7 @@ class Index:
             episodes = range(self.tasks[task].episode, len(self.episodes) + 1)
             able = (number for number in episodes if self.is_answered(task, self.voters(task, number), number))
             if (first := next(able, None)) is None:
-                raise self._make_error(f"no member answers for task {task!r}")
+                raise self.records.make_error(f"no member answers for task {task!r}")
             raise UnknownTask(
                 f"no member that answered for task {task!r} as of episode {at} is left; ask as of {first} or later, or as of now"
             )
@@ -251,3 +225,37 @@ class Index:
         """The next generation, with one more line in the log."""
         log = self.log.append(LogEntry(when, did, task, detail))
         return replace(self, generation=self.generation + 1, log=log, before=None)
+
+
+# Views read by the records and not by the index that keeps them: two that keep each other are let go late.
+
+
+def _read_task(records: Records, name: str) -> TaskEntry:
+    arrivals = (records[place].arrival for place in records.arrivals(name))
+    task = TaskEntry(name, tuple(arrival for arrival in arrivals if arrival is not None))
+    if not records.new and (problem := task.problem) is not None:
+        raise records.make_error(f"{problem} ({name!r})")
+    return task
+
+
+def _read_member(records: Records, number: int) -> MemberEntry:
+    members: tuple[MemberEntry, ...] = records[records.place_of(number)].members
+    return next(member for member in members if member.number == number)
+
+
+def _read_measure(records: Records, task: str) -> Measure:
+    for place in reversed(records.answers(task)):
+        episode: EpisodeEntry | None = records[place].episode
+        if episode is not None and (found := episode.since.get(task) or episode.measures.get(task)):
+            return found
+    raise KeyError(task) if records.new else records.make_error(f"task {task!r} was never measured")
+
+
+def _read_history(records: Records, task: str) -> list[tuple[int, Measure]]:
+    episodes = [records[place].episode for place in records.answers(task)]
+    return [(each.number, each.measures[task]) for each in episodes if each and task in each.measures]
+
+
+def _read_members(records: Records, task: str) -> list[MemberEntry]:
+    episodes = (records[place] for place in records.answers(task))
+    return [member for episode in episodes for member in episode.members if task in member.share]

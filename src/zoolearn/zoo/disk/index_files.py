@@ -118,12 +118,13 @@ class IndexFiles:
 
     def _log(self, head: Json) -> Chain[LogEntry]:
         lines = self.log.read(self._read(head, WithLog).log)
-        lines.check = lambda entry, place: check_printable(entry, str(lines.path))
+        where = str(lines.path)  # not the lines: two that keep each other are let go late
+        lines.check = lambda entry, place: check_printable(entry, where)
         return Chain(lines, len(lines))
 
     def check(self, index: Index) -> None:
         """Reads a whole index; raises if its parts are inconsistent."""
-        check_index(index, index.where)
+        check_index(index, index.records.where)
         if not self.episodes.are_rows_of(index.records) and self._head()["generation"] == index.generation:
             raise StoreError(
                 f"{self.episodes.rows.lines.path} is not about the rows of this zoo; restore it from a copy"

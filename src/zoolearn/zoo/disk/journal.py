@@ -7,9 +7,7 @@ and is verified, decoded and checked when it is read.
 
 import os
 import re
-import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
@@ -22,13 +20,13 @@ from msgspec import Meta, Struct
 
 from zoolearn.errors import StoreError
 from zoolearn.files import flush
+from zoolearn.zoo.disk.plain_files import LONGEST_LINE, measure_file, read_part
 
 if TYPE_CHECKING:
     from hashlib import _Hash as HASH
 
 Item = TypeVar("Item")
 
-LONGEST_LINE = 64 << 20
 READ_ONE_BY_ONE = 16  # lines
 NAME = re.compile(r"[a-z]+-[0-9]{1,19}\.jsonl")
 Digest = Annotated[str, Meta(min_length=64, max_length=64)]
@@ -73,7 +71,7 @@ class Lines(Generic[Item]):
     @cached_property
     def data(self) -> bytes:
         """The lines; of a body, there may be more behind them."""
-        data = _read(self.path, 0, self.end(len(self)))
+        data = read_part(self.path, 0, self.end(len(self)))
         if self.marks and _digest(data[self.end(len(self) - 1) :]) != self.marks[-1].digest:
             raise _make_error(self.path)
         return data
@@ -125,7 +123,7 @@ class Lines(Generic[Item]):
         start, end = self.end(place), self.end(place + 1)
         if self.is_loaded or len(self.decoded) >= READ_ONE_BY_ONE:
             return self.data[start:end]
-        return _read(self.path, start, end)
+        return read_part(self.path, start, end)
 
     def all(self) -> list[Item]:
         """All records, verified and decoded at once."""
@@ -270,7 +268,7 @@ class Journal(_Growing[Item]):
         grows = self.mark is not None and self.mark.file == mark.file and self.mark.bytes <= mark.bytes
         known, digest = (self.lines.data, self._hash(Chain(self.lines, len(self.lines)))) if grows else (b"", sha256())
         path = self.folder / mark.file
-        new = _read(path, len(known), mark.bytes)
+        new = read_part(path, len(known), mark.bytes)
         last = new.rfind(b"\n", 0, -1) + 1
         digest.update(new[:last])
         before = digest.copy()  # for an undo, which cuts off the last line
@@ -320,7 +318,7 @@ class Body(_Growing[Item]):
         lines = Lines(
             self.folder / mark.file, self.decoder, self.written[1] if self.written[0] == mark else None, marks
         )
-        if lines.end(len(lines)) != mark.bytes or _size(lines.path) < mark.bytes:
+        if lines.end(len(lines)) != mark.bytes or measure_file(lines.path) < mark.bytes:
             raise _make_error(lines.path)
         self.mark, self.lines = mark, lines
         return lines
@@ -341,36 +339,3 @@ def _digest(line: bytes) -> str:
 
 def _make_error(path: Path) -> StoreError:
     return StoreError(f"{path} was altered: its content does not match its checksum; restore it from a copy")
-
-
-def _read(path: Path, start: int, end: int) -> bytes:
-    """A part of a file, block by block; a sparse file of enormous size fails at once."""
-    blocks = []
-    with _explain_errors(path):
-        _size(path)
-        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-            file.seek(start)
-            while start < end and (block := file.read(min(end - start, LONGEST_LINE))):
-                if b"\n" not in block:
-                    raise StoreError(f"{path} has a line of more than {LONGEST_LINE:,} bytes; restore it from a copy")
-                blocks.append(block)
-                start += len(block)
-    return b"".join(blocks)
-
-
-def _size(path: Path) -> int:
-    """The size of a plain file."""
-    with _explain_errors(path):
-        if path.parent.is_symlink() or not stat.S_ISREG((facts := path.lstat()).st_mode):
-            raise StoreError(f"{path} is a link or no plain file; a zoo has only plain files, restore it from a copy")
-        return facts.st_size
-
-
-@contextmanager
-def _explain_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} is missing; restore it from a copy") from error
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}); see to its permissions and its disk") from error

@@ -115,6 +115,14 @@ class Records(Chain[Record]):
         super().__init__(stored, kept, new)
         self.contents = contents or Contents(())
 
+    @property
+    def where(self) -> str:
+        """The file that they were read from."""
+        return "the new index" if self.stored is None else str(self.stored.path)
+
+    def make_error(self, problem: str) -> StoreError:
+        return StoreError(f"{self.where}: {problem}; the file was altered, restore it from a copy")
+
     def truncate(self, count: int) -> "Records":
         """The first `count` episodes."""
         shorter = super().truncate(count)
