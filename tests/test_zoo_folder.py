@@ -477,6 +477,25 @@ def test_what_makes_room_on_a_full_disk_has_a_reserve_and_is_told_what_to_do_wit
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
 
 
+def test_an_undo_that_writes_the_whole_index_again_has_the_whole_reserve(tmp_path, monkeypatch) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3])
+    zoo.prune(loss=0.5)
+    zoo.unprune()
+    reserve, replaced = zoo.path / ".reserve", os.replace
+    kept = []
+
+    def watched(source: Path, target: Path) -> None:
+        kept.append(reserve.exists())
+        replaced(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    zoo.undo()
+    zoo.learn(TASKS[2])
+    zoo.undo()
+    assert not kept[0], "earlier episodes were made again since"
+    assert kept[-1], "one that only cuts its episode off gives back little"
+
+
 def pooled(shape: tuple[int, ...], dropout: float = 0.0) -> nn.Module:
     """A backbone that costs next to nothing, so that the rows are all that could fill memory."""
     return nn.Sequential(nn.AvgPool2d(16), nn.Flatten(), nn.Linear(48, 8))
