@@ -136,6 +136,7 @@ def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:
         "zoo show --all": (show("--all"), LINEAR),
         "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
         "recognise 1 row": (_seconds(lambda: zoolearn.open(folder).recognise(rows, sure=0.0)), LINEAR),
+        "forget that task": (_seconds(lambda: zoolearn.open(folder).forget(name)), LINEAR),  # last: it is gone then
     }
 
 

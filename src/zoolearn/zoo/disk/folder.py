@@ -172,8 +172,7 @@ class ZooFolder(StoredFiles):
         for folder in PLACES:
             if (self.path / folder).is_dir():
                 flush(self.path / folder)
-        self.index.write(index)
-        self.sweep(index)
+        self.sweep(self.index.write(index))
         shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
         self.reserve.keep(self.index.bytes)
 

@@ -142,8 +142,8 @@ class IndexFiles:
         now = self.known[1]
         return gone | now.settings.files | (now.before.files() if now.before else set())
 
-    def write(self, index: Index) -> None:
-        """Commits an index."""
+    def write(self, index: Index) -> Index:
+        """Commits an index; returns it as it is stored now."""
         if index.records.stored is not self.episodes.records.lines:
             index = replace(index, records=Records(new=[*index.records]))
         check_index(index, "the new index", index.records.kept)
@@ -160,7 +160,9 @@ class IndexFiles:
         save_json(self.head, head)
         self.log.commit()
         records = self.episodes.commit(marks, index.settings)
-        self.known = self._head(), replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
+        stored = replace(index, records=records, log=Chain(self.log.lines, len(index.log)))
+        self.known = self._head(), stored
+        return stored
 
     def _kept(self, index: Index) -> dict[str, Json] | None:
         """The part of the present head that undo restores, if the index has one."""
