@@ -131,7 +131,7 @@ def pieces(folder: Path, tasks: int) -> dict[str, tuple[Contender, str]]:
         "zoo log": (_seconds(lambda: _said("log", str(folder))), FLAT),
         "start a server": (_seconds(lambda: make_app(Service(folder, Limits(), learns=False))), FLAT),
         "GET /tasks, made": (listed, PAGED),
-        "read the index": (_seconds(lambda: ZooFolder(folder).read()), LINEAR),
+        "read the contents": (_seconds(lambda: ZooFolder(folder).read()), LINEAR),
         "zoo show": (show(), LINEAR),
         "zoo show --all": (show("--all"), LINEAR),
         "verify": (_seconds(lambda: run_to_end(zoolearn.open(folder).verify())), LINEAR),
