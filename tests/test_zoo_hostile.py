@@ -325,6 +325,18 @@ def used(zoo: Any) -> None:
     zoo.learn(TASKS[2])
 
 
+def test_a_head_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatch) -> None:
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+    empty = zoolearn.new(tmp_path / "empty", epochs=1)
+    least = (empty.path / "zoo.json").stat().st_size + 1
+    monkeypatch.setattr("zoolearn.zoo.disk.index_files.LARGEST_HEAD", least)
+    with pytest.raises(StoreError, match="give columns shorter names"):
+        empty.learn(TASKS[0])
+    assert zoolearn.open(empty.path).generation == empty.generation, "it can still be opened, and is as it was"
+    with pytest.raises(StoreError, match="more than any zoo's head"):
+        zoolearn.open(zoo.path)
+
+
 @pytest.mark.parametrize("name", [".lock", "checkpoints", "data", "index", "incoming"])
 def test_a_link_cannot_make_a_writer_write_elsewhere(zoo, tmp_path, name) -> None:
     target = tmp_path / "precious"

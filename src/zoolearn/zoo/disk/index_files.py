@@ -5,6 +5,7 @@ to be read, which mounts that are shared or read-only may not allow. So a table 
 which task, and only those are decoded; reading the bytes takes 3 to 4 microseconds an episode.
 """
 
+import json
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
-from zoolearn.files import Json, load_json, save_json
+from zoolearn.files import Json, load_json, save_json, seal
 from zoolearn.zoo.disk.arrivals import Stored
 from zoolearn.zoo.disk.entries import LogEntry
 from zoolearn.zoo.disk.episode_files import EpisodeFiles, HeadState
@@ -157,6 +158,10 @@ class IndexFiles:
             "log": msgspec.to_builtins(self.log.write(index.log, index.generation)),
             "before": self._kept(index),
         }
+        if (size := len(json.dumps(seal(head)))) >= LARGEST_HEAD:  # it could not be read again
+            raise StoreError(
+                f"the settings of the zoo would take {size:,} bytes, more than any zoo's head; give columns shorter names"
+            )
         save_json(self.head, head)
         self.log.commit()
         records = self.episodes.commit(marks, index.settings)
