@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from zoolearn.cli.bars import Bars, follow
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 
 
 def test_the_time_left_is_told_where_a_step_takes_minutes() -> None:

@@ -131,6 +131,6 @@ def test_what_cannot_be_compared_is_told(tmp_path):
     with pytest.raises(DataError, match="has fewer than two tasks; a comparison is about what a later task does"):
         rival_specs(small_zoo(tmp_path / "one", TASKS[:1]))
     zoo = small_zoo(tmp_path / "two", TASKS[:2])
-    zoo.index = zoo.index.with_entries(members=[changed(member, rows_trained=None) for member in zoo.members])
+    zoo._index = zoo.index.with_entries(members=[changed(member, rows_trained=None) for member in zoo.members])
     with pytest.raises(SettingsError, match="say how long its rivals train: --epochs"):
         rival_specs(zoo)

@@ -117,7 +117,6 @@ def test_a_tally_of_votes_is_what_the_voters_say_together():
         tally = tally.add(answers, vote, number)
     together = combine(said, vote_weights(votes), [vote.classes for vote in votes], ALL)
     assert torch.allclose(tally.mean, together, atol=1e-6)
-    assert tally.weight == pytest.approx(sum(vote_weights(votes)))
     assert (tally.members, len(tally.sums)) == (5, 3)
 
 

@@ -30,8 +30,8 @@ from zoolearn.features import extractor as of_features
 from zoolearn.features.quantizing import quantize
 from zoolearn.files import checksum
 from zoolearn.seeds import derive, generator
-from zoolearn.training.fit import Step
 from zoolearn.training.predict import probabilities
+from zoolearn.training.step import Step
 from zoolearn.zoo.auto_epochs import EpisodePlan
 from zoolearn.zoo.disk.stored import load_row_names, load_task
 from zoolearn.zoo.distilling import iter_distil_zoo

@@ -13,7 +13,8 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.at_once import fit
-from zoolearn.training.fit import Step, run_to_end
+from zoolearn.training.fit import run_to_end
+from zoolearn.training.step import Step
 from zoolearn.zoo.changes.pruning import delete_silenced
 from zoolearn.zoo.disk.index import Index
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files

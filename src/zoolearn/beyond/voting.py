@@ -85,7 +85,7 @@ def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutput
         for flips in {False, flip_is_safe(tasks[0].shape)}
     }
     for task in tasks:
-        voters = [place for place, member in enumerate(zoo.members) if task.name in member.votes]
+        voters = [place for place, member in enumerate(zoo.members) if member.votes_on(task.name)]
         members = [zoo.members[place] for place in voters]
         first = zoo.first_voter(task.name)  # members before it are asked, too, and count nothing
         counted = vote_weights([member.votes[task.name] for member in members])

@@ -62,7 +62,7 @@ class WarmStart:
     open_softmax: bool = setting(False, "train one softmax over the classes of all heads, and inherit the heads")
     read_layers: bool = setting(False, "let heads that are fitted read the layers inside the net, too")
     supersede: bool = setting(
-        False, "let the newest member (of each chain) answer alone for tasks whose data it has in full"
+        False, "let the newest member (of each chain) that had a task's data in full answer alone for it"
     )
     chains: int = setting(
         1, "chains of members that take turns, each beginning where the last of its chain ended", least=1
@@ -87,7 +87,11 @@ class WarmStart:
             zoo.correct_priors(net, task, part)
         net.freeze()
         votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
-        votes |= {task.name: self.fitted_vote(zoo, net, task) for task in others}
+        for task in others:
+            if not self._is_silent(zoo, task):
+                votes[task.name] = self.fitted_vote(zoo, net, task)
+            elif self.open_softmax:  # the next member inherits its head
+                votes[task.name] = zoo.vote(task, 0.0)
         return Member(net.freeze(), votes, loss, zoo.episode)
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
@@ -111,9 +115,15 @@ class WarmStart:
         held = self.held_out_mask(zoo, task)
         return task if held is None else replace(task, train=_rows(task, ~held))
 
+    def _is_silent(self, zoo: ModelZoo, task: Task) -> bool:
+        """Whether a task is left to members that had its data in full, or new data of it."""
+        return self.supersede and zoo.share_at_hand(task) <= zoo.replay < 1
+
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task that the net was trained on; its head is refitted if the task was seen in full or grew."""
         share = zoo.share_at_hand(task)
+        if self._is_silent(zoo, task):
+            return zoo.vote(task, 0.0)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self.fitted_vote(zoo, net, task)
         if not self.vote_sharpness:

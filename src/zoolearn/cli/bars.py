@@ -20,7 +20,7 @@ from rich.progress import (
 from zoolearn.runs.jobs import Done, Event, Failed
 from zoolearn.runs.results import Results
 from zoolearn.training.fit import Progress as Training
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 from zoolearn.words import duration
 
 SECONDS_BACK = 600.0  # that the time left is judged by: a step may take minutes, and two must be seen

@@ -24,9 +24,10 @@ from zoolearn.runs.own import Own
 from zoolearn.runs.results import Count, NotNegative, Results, Share
 from zoolearn.runs.state import restore
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.fit import Progress, Step, Work
+from zoolearn.training.fit import Progress, Work
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
+from zoolearn.training.step import Step
 
 FILE = "judged.json"
 TIMED_ROWS = 64
@@ -81,7 +82,7 @@ def iter_judge(
             return before
     zoo, tasks = _restore_zoo(folder, data, names, benchmark)
     recipe = replace(zoo.recipe, epochs=epochs)
-    answers = {task.name: zoo.count_votes(task).mean for task in tasks}
+    answers = {task.name: zoo.test_answers(task) for task in tasks}
     outputs = []
     for done, of_task in enumerate(collect_outputs(zoo, tasks), start=1):
         outputs.append(of_task)

@@ -36,13 +36,17 @@ class Vote:
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A net that never changes again, and its vote for each task that it has a head for."""
+    """A net that never changes again, and its vote for each task that it has a head for; one of weight 0 is not asked."""
 
     net: Net
     votes: Mapping[str, Vote]
     loss: float
     episode: int  # in which it was made, from 0
     trained: bool = True  # False: a head on the features of an earlier member
+
+    def votes_on(self, task: str) -> bool:
+        """Whether it has a vote on a task that weighs anything."""
+        return task in self.votes and self.votes[task].weight > 0
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Ensemble(Learner):
         return combine(outputs, weights, known, self.classes[task])
 
     def _voting_members(self, task: str) -> list[Member]:
-        return [member for member in self.members[self.first_voter(task) :] if task in member.votes]
+        return [member for member in self.members[self.first_voter(task) :] if member.votes_on(task)]
 
     def first_member(self, task: str) -> Member:
         """The first member trained on a task; the task's statistics are of its features."""
@@ -105,28 +109,23 @@ class Ensemble(Learner):
 
     def first_voter(self, task: str) -> int:
         """The position of the first member whose vote on a task still counts."""
-        votes = {place: member.votes[task] for place, member in enumerate(self.members) if task in member.votes}
-        first = first_counted([vote.newest for vote in votes.values()])
-        return [*votes][first] if first else 0
+        places = [place for place, member in enumerate(self.members) if task in member.votes]
+        return [*places, 0][first_counted([self.members[place].votes[task].newest for place in places])]
 
     def test_answers(self, task: Task) -> Tensor:
-        """Cached: votes already counted on exactly these rows are not computed again."""
-        return self.count_votes(task).mean
-
-    def count_votes(self, task: Task) -> "Tally":
-        """All votes on a task's test rows; counted again if the cached ones are of other rows, or of members that no longer count."""
+        """Cached: votes counted before on exactly these rows are not computed again, unless others of their sum no longer count."""
         if task.name not in self.classes:
             raise UnknownTask(unknown_name("task", task.name, self.classes))
         rows, tally, classes = digest(task.test.x), self.test_votes.get(task.name), self.classes[task.name]
         first = self.first_voter(task.name)
         if tally is None or tally.rows != rows or (tally := tally.since(first)) is None:
-            tally = Tally(rows, classes, first, first=first)
+            tally = Tally(rows, classes, first)
         for number, member in enumerate(self.members[tally.members :], tally.members + 1):
-            if task.name in member.votes:
+            if member.votes_on(task.name):
                 output = probabilities(member.net, task.test.x, task.name, self.recipe)
                 tally = tally.add(output, member.votes[task.name], number)
         self.test_votes[task.name] = tally if tally.classes == classes else replace(tally, classes=classes)
-        return self.test_votes[task.name]
+        return self.test_votes[task.name].mean
 
     @property
     def num_parameters(self) -> int:
@@ -163,7 +162,7 @@ class Votes:
     weight: float = 0.0
     classes: tuple[str, ...] = ()  # that they are about, and the rows of the task that had arrived
     arrived: int = 0
-    member: int = 0  # the position of the only member in it, from 1; 0: of any number of members
+    member: int = 0  # whose vote alone it is, since it may be dropped later; 0: a sum of votes
     latest: Tensor | None = derived(default=None, init=True)  # the output added last
 
     def add(self, output: Tensor, weight: float) -> "Votes":
@@ -182,16 +181,12 @@ class Votes:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """All votes of the first `members` members on the rows with this digest, one sum for each stage of the task's growth.
-
-    A vote that lets only the newest count is no part of a sum, since it may be dropped later.
-    """
+    """All votes of the first `members` members on the rows with this digest, one sum for each stage of the task's growth."""
 
     rows: str
     classes: tuple[str, ...]  # of the task by now
     members: int = 0
     sums: tuple[Votes, ...] = ()
-    first: int = 0  # the position of the first member whose vote may be in it
 
     def add(self, output: Tensor, vote: Vote, members: int) -> "Tally":
         """A tally with one more vote; `members` members are counted in it."""
@@ -202,16 +197,10 @@ class Tally:
         return replace(self, members=members, sums=(*others, votes.add(output, vote.weight)))
 
     def since(self, first: int) -> "Tally | None":
-        """The votes of the members from this position on; None if they were never counted apart from others'."""
-        if first <= self.first:
-            return self
-        if self.members <= first or any(not votes.member for votes in self.sums):
+        """Without the votes of members before this position; None where they were added up with others."""
+        if self.members <= first or (first and not all(votes.member for votes in self.sums)):
             return None
-        return replace(self, first=first, sums=tuple(votes for votes in self.sums if votes.member > first))
-
-    @property
-    def weight(self) -> float:
-        return sum(vote_weights(self.sums))
+        return replace(self, sums=tuple(votes for votes in self.sums if not first or votes.member > first))
 
     @property
     def mean(self) -> Tensor:

@@ -40,15 +40,6 @@ class Progress:
     loss: float
 
 
-@dataclass(frozen=True)
-class Step:
-    """Progress of long work other than training."""
-
-    what: str
-    done: int
-    total: int
-
-
 End = TypeVar("End")
 Work = Generator[Progress, None, End]  # a long computation: it yields progress and returns its result
 Loss = Callable[[Net, Batch], Tensor]

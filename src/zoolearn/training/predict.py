@@ -69,9 +69,6 @@ def combine(
     class, at least one, say how much probability the classes known to another voter have together; that voter divides it
     among them. If all voters know all classes, in this order, it is their weighted mean, bit for bit.
 
-    For a task that grew, pass `weight * arrived / latest` for each vote: the rows of the task that had arrived when the
-    voter was trained, and those that have arrived by now (`methods.ensemble.vote_weights`).
-
     >>> old, new = torch.tensor([[0.75, 0.25]]), torch.tensor([[0.25, 0.25, 0.5]])
     >>> combine([old, new], [1.0, 1.0], [("cat", "dog"), ("cat", "dog", "fox")], ("cat", "dog", "fox")).tolist()
     [[0.3125, 0.1875, 0.5]]

@@ -9,7 +9,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.store import RunFolder, load
 from zoolearn.seeds import derive
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.entries import EpisodeEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index

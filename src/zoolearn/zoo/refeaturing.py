@@ -10,7 +10,8 @@ from msgspec.structs import replace as changed
 
 from zoolearn.errors import SettingsError
 from zoolearn.features import Extractor, embed_inputs
-from zoolearn.training.fit import Step, run_to_end
+from zoolearn.training.fit import run_to_end
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Rows, Side, TaskEntry
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.disk.folder import ZooFolder

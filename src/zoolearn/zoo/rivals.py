@@ -13,7 +13,8 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.standing import Standing
 from zoolearn.runs.store import load
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo.as_benchmark import StoredTasks
 from zoolearn.zoo.learning.scores import Share, balanced_accuracy
 from zoolearn.zoo.zoo import Zoo

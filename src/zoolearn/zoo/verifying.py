@@ -5,7 +5,7 @@ from functools import partial
 
 from zoolearn.errors import DataError, StoreError
 from zoolearn.files import checksum
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import load_examples, load_task

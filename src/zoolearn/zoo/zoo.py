@@ -9,7 +9,8 @@ from typing import Any
 
 from zoolearn.data.task import Task
 from zoolearn.training.at_once import at_once
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo.auto_epochs import EpisodePlan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction

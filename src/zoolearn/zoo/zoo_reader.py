@@ -17,9 +17,9 @@ from zoolearn.errors import SettingsError, StoreError, UnknownTask
 from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.net import Net
 from zoolearn.training.at_once import at_once
-from zoolearn.training.fit import Step
 from zoolearn.training.predict import combine, iter_probabilities, join
 from zoolearn.training.recipe import Recipe
+from zoolearn.training.step import Step
 from zoolearn.zoo.answers.answers import Answers
 from zoolearn.zoo.answers.none_of_these import MOST_FAMILIAR, check_sure, load_familiarity
 from zoolearn.zoo.answers.queries import read_rows

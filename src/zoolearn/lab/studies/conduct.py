@@ -19,7 +19,7 @@ from zoolearn.runs.execute import Plan, check_failures, execute_all
 from zoolearn.runs.jobs import ALL_CORES, Done, Event, Failed, Job, Place, Ray, Shared, map_jobs
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 
 
 @dataclass(frozen=True)

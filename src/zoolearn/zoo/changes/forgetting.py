@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError, SettingsError
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, MemberEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index

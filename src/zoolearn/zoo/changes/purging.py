@@ -6,7 +6,8 @@ Corrections become part of the rows, so the zoo is as if the rows had arrived co
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo.changes.corrections import Correction
 from zoolearn.zoo.changes.rewriting import Rewritten, iter_rewrite, last_labels, rewrite_task
 from zoolearn.zoo.disk.arrivals import SIDES, Side

@@ -12,7 +12,8 @@ import torch
 from msgspec.structs import replace as changed
 
 from zoolearn.errors import DataError
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.changes.corrections import DELETED
 from zoolearn.zoo.changes.forgetting import drop_task

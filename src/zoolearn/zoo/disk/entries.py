@@ -59,7 +59,7 @@ class MemberEntry(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def votes_on(self, task: str) -> bool:
         """Whether its vote for this task counts now."""
-        return task in self.share and task not in self.silent
+        return bool(self.share.get(task)) and task not in self.silent
 
 
 class Measure(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -258,4 +258,4 @@ def _read_history(records: Records, task: str) -> list[tuple[int, Measure]]:
 
 def _read_members(records: Records, task: str) -> list[MemberEntry]:
     episodes = (records[place] for place in records.answers(task))
-    return [member for episode in episodes for member in episode.members if task in member.share]
+    return [member for episode in episodes for member in episode.members if member.share.get(task)]

@@ -13,7 +13,7 @@ from zoolearn.errors import DataError, unknown_name
 from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.errors import DataError
-from zoolearn.training.fit import Step
+from zoolearn.training.step import Step
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index

@@ -9,8 +9,9 @@ from msgspec.structs import replace as changed
 from zoolearn.beyond.warm_start import refit_head
 from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
 from zoolearn.training.recipe import Recipe
+from zoolearn.training.step import Step
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import EpisodeEntry, MemberEntry

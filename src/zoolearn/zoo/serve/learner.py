@@ -15,7 +15,8 @@ from typing import Any
 
 from zoolearn.cores import default_threads, keep_freed_memory
 from zoolearn.errors import ZooError
-from zoolearn.training.fit import Progress, Step
+from zoolearn.training.fit import Progress
+from zoolearn.training.step import Step
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.episode import Learned
