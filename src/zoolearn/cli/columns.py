@@ -13,7 +13,8 @@ from rich.text import Text
 
 __all__ = ["SCREEN", "All", "Table", "cut_to_screen", "make_table"]
 SCREEN = 20  # lines
-All = Annotated[bool, tyro.conf.arg(name="all", help=f"print all of it, however long; without, at most {SCREEN} lines")]
+SOME = 6  # tasks of a longer list, which is listed twice or stands below other lines
+All = Annotated[bool, tyro.conf.arg(name="all", help="print all of it, however long; without, at most a screen")]
 LEAST = 12  # letters of the names of rows that stand side by side, however narrow the terminal
 
 
@@ -52,16 +53,16 @@ def make_table(
 
 
 def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: bool) -> tuple[list[str], str]:
-    """The names to print, in order: at most a screen of them, `first` ones preferred, then the newest; and a note on the rest.
+    """The names to print, in order: of more than a screen some, `first` ones preferred, then the newest; and a note on the rest.
 
     >>> names = [f"task {number}" for number in range(1000)]
     >>> shown, rest = cut_to_screen(names, ["task 7"], everything=False)
     >>> shown[0], shown[1], len(shown), rest
-    ('task 7', 'task 981', 20, '... 980 more; --all prints them')
+    ('task 7', 'task 995', 6, '... 994 more; --all prints them')
     """
     if everything or len(names) <= SCREEN:
         return list(names), ""
-    wanted = [name for name in names if name in first][-SCREEN:]
+    wanted = [name for name in names if name in first][-SOME:]
     others = [name for name in names if name not in first]
-    chosen = {*wanted, *others[len(others) - (SCREEN - len(wanted)) :]}
+    chosen = {*wanted, *others[len(others) - (SOME - len(wanted)) :]}
     return [name for name in names if name in chosen], f"... {len(names) - len(chosen):,} more; --all prints them"

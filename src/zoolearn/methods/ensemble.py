@@ -108,9 +108,10 @@ class Ensemble(Learner):
         return next(member for member in self.members if task in member.votes)
 
     def first_voter(self, task: str) -> int:
-        """The position of the first member whose vote on a task still counts."""
+        """The position of the first member whose vote on a task still counts; 0 if all of them do."""
         places = [place for place, member in enumerate(self.members) if task in member.votes]
-        return [*places, 0][first_counted([self.members[place].votes[task].newest for place in places])]
+        first = first_counted([self.members[place].votes[task].newest for place in places])
+        return places[first] if first else 0
 
     def test_answers(self, task: Task) -> Tensor:
         """Cached: votes counted before on exactly these rows are not computed again, unless others of their sum no longer count."""
