@@ -19,7 +19,7 @@ from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.service import Service
 
 SECONDS_TO_ANSWER = 10  # what is under way when the server is told to stop
-SECONDS_TO_READ = 1.0  # what had come by then
+SECONDS_TO_READ = 5.0  # what had come by then; a busy machine may leave no turn to the loop for a second
 STEPS_TO_READ = 4  # of the event loop: from a connection that is accepted to a request that is read
 
 
