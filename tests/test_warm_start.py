@@ -595,6 +595,15 @@ def test_past_tasks_are_drawn_again_when_the_members_trained_on_them_are_gone(tm
     assert all(0 < weight < 1 for weight in weights.values())
 
 
+def test_who_is_trained_again_on_a_share_of_its_task_still_answers_for_it(tmp_path):
+    zoo = small_zoo(tmp_path / "zoo", TASKS[:3], replay=0.5, **FULL)
+    zoo.forget(TASKS[0].name)
+    assert run_to_end(zoo.verify()) == []
+    for task, number in zip(TASKS[1:3], (2, 3), strict=True):
+        assert [member.number for member in zoo.index.voters(task.name)] == [number]
+        assert zoo.predict_proba(task.test.x, task.name).isfinite().all()
+
+
 def test_forgetting_retrains_every_member_that_came_later(tmp_path):
     zoo = small_zoo(tmp_path / "zoo", TASKS, grow=warm(), tasks_per_episode=1)
     cost = zoo.cost_of_forgetting(TASKS[1].name)

@@ -86,11 +86,12 @@ class WarmStart:
         for task, part in zip(tasks, seen, strict=True):
             zoo.correct_priors(net, task, part)
         net.freeze()
-        votes = {task.name: self._trained_vote(zoo, net, task) for task in tasks}
-        for task in others:
-            if not self._is_silent(zoo, task):
-                votes[task.name] = self.fitted_vote(zoo, net, task)
-            elif self.open_softmax:  # the next member inherits its head
+        votes = {tasks[0].name: self._trained_vote(zoo, net, tasks[0])}
+        for task in (*tasks[1:], *others):
+            if not self._is_left_to_others(zoo, task):
+                vote = self._trained_vote if task.name in names else self.fitted_vote
+                votes[task.name] = vote(zoo, net, task)
+            elif task.name in net.tasks:  # the next member inherits its head
                 votes[task.name] = zoo.vote(task, 0.0)
         return Member(net.freeze(), votes, loss, zoo.episode)
 
@@ -115,15 +116,13 @@ class WarmStart:
         held = self.held_out_mask(zoo, task)
         return task if held is None else replace(task, train=_rows(task, ~held))
 
-    def _is_silent(self, zoo: ModelZoo, task: Task) -> bool:
-        """Whether a task is left to members that had its data in full, or new data of it."""
+    def _is_left_to_others(self, zoo: ModelZoo, task: Task) -> bool:
+        """Whether a past task is left to members that had its data in full, or new data of it."""
         return self.supersede and zoo.share_at_hand(task) <= zoo.replay < 1
 
     def _trained_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task that the net was trained on; its head is refitted if the task was seen in full or grew."""
         share = zoo.share_at_hand(task)
-        if self._is_silent(zoo, task):
-            return zoo.vote(task, 0.0)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self.fitted_vote(zoo, net, task)
         if not self.vote_sharpness:
