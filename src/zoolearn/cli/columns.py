@@ -13,7 +13,7 @@ from rich.text import Text
 
 __all__ = ["SCREEN", "All", "Table", "cut_to_screen", "make_table"]
 SCREEN = 20  # lines
-SOME = 6  # tasks of a longer list, which is listed twice or stands below other lines
+SOME = 5  # tasks of a longer list, which is listed twice or stands below other lines
 All = Annotated[bool, tyro.conf.arg(name="all", help="print all of it, however long; without, at most a screen")]
 LEAST = 12  # letters of the names of rows that stand side by side, however narrow the terminal
 
@@ -58,7 +58,7 @@ def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: b
     >>> names = [f"task {number}" for number in range(1000)]
     >>> shown, rest = cut_to_screen(names, ["task 7"], everything=False)
     >>> shown[0], shown[1], len(shown), rest
-    ('task 7', 'task 995', 6, '... 994 more; --all prints them')
+    ('task 7', 'task 996', 5, '... 995 more; --all prints them')
     """
     if everything or len(names) <= SCREEN:
         return list(names), ""
