@@ -2,14 +2,18 @@
 
 import json
 import re
+from io import StringIO
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 import zoolearn
 from toys import blobs, contents
 from zoolearn import cli
+from zoolearn.cli import show
 from zoolearn.zoo.changes.forgetting import Cost
 from zoos import TASKS, alike, answers, small_zoo
 
@@ -212,3 +216,13 @@ def test_new_refuses_what_cannot_be(tmp_path, monkeypatch, capsys) -> None:
     assert "both --grey and --no-grey" in said(capsys, "new", "zoo", "--grey", "--no-grey", code=1)
     assert "side is 1;" in said(capsys, "new", "zoo", "--side", "1", code=1)
     assert not (tmp_path / "zoo").exists()
+
+
+def test_the_picture_of_many_members_takes_a_line_a_task():
+    tasks = {name: SimpleNamespace(name=name) for name in ("task 9", "task 1000")}
+    zoo = SimpleNamespace(members=[SimpleNamespace(heads=())] * 300, tasks=tasks)
+    for width in (40, 100):
+        console = Console(file=StringIO(), width=width, force_terminal=True)
+        picture = show._picture(zoo, list(tasks), console)
+        lines = ["".join(part.text for part in line) for line in console.render_lines(picture)]
+        assert sum("·" in line for line in lines) == len(tasks)

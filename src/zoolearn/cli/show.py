@@ -144,7 +144,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def _picture(zoo: Zoo, names: Sequence[str], console: Console) -> Table:
-    room = console.width - 2 - min(24, max(map(len, names)))
+    room = console.width - 4 - min(24, max(map(len, names)))  # two blanks behind each column
     members = zoo.members[-min(MOST_DRAWN, max(10, room)) :]
     which = "" if len(members) == len(zoo.members) else f", the newest {len(members)} of {len(zoo.members)}"
     console.print(
