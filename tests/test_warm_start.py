@@ -38,7 +38,14 @@ pytestmark = pytest.mark.slow  # zoos are grown
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
 BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
-BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0, "chains": 1}
+BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0, "chains": 1, "other_tasks": 20}
+
+
+def recorded(grow):
+    """A warm start as records have it: how many other tasks get heads is left out at its default."""
+    settings = asdict(grow)
+    assert settings.pop("other_tasks") == WarmStart().other_tasks
+    return {"name": "warm-start", **settings}
 
 
 def warm(**fields):
@@ -100,6 +107,15 @@ def test_heads_for_all_stored_tasks_leave_what_was_trained_as_it_was():
         assert set(after.votes) == {task.name for task in TOYS.tasks[:number]}
         trained = state(before.net)
         assert all(torch.equal(tensor, state(after.net)[name]) for name, tensor in trained.items())
+
+
+def test_of_many_stored_tasks_those_that_waited_longest_get_heads():
+    tasks = benchmark(6).tasks
+    zoo = zoo_of(tasks, grow=warm(all_tasks=True, open_softmax=True, other_tasks=2), tasks_per_episode=1)
+    votes = [[tasks.index(task) for task in tasks if task.name in member.votes] for member in zoo.members]
+    assert votes == [[0], [0, 1], [0, 1, 2], [0, 1, 3], [0, 2, 4], [1, 3, 5]]
+    assert all(len(member.net.tasks) <= 3 for member in zoo.members), "a member is no larger in a longer stream"
+    assert zoo.evaluate(tasks).keys() == {task.name for task in tasks}
 
 
 def test_without_replay_there_is_nothing_to_fit_heads_to():
@@ -292,7 +308,7 @@ def test_the_sharpest_votes_still_let_somebody_answer(refit):
 def test_settings_are_plain_data_and_come_back(tmp_path):
     grow = WarmStart(all_tasks=False, held_out=0.2)
     settings = settings_of(zoo_of((), grow=grow))
-    assert settings["grow"] == {"name": "warm-start", **asdict(grow)}
+    assert settings["grow"] == recorded(grow)
     assert learner_from(ModelZoo, settings).grow == grow
     assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in settings_of(learner_of(ModelZoo)), "only what differs from the paper is recorded"
@@ -731,7 +747,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
     learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
     for task in zoolearn.benchmark("split-digits")[:3]:
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), as_folders_answer(learner, task, zoo))
-    grow = {"name": "warm-start", **asdict(WarmStart(vote_sharpness=2.0, held_out=0.0))}
+    grow = recorded(WarmStart(vote_sharpness=2.0, held_out=0.0))
     assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
     zoo.undo()
     assert [len(member.share) for member in zoo.members] == [1, 2]
@@ -742,7 +758,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
 def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
     main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--vote-sharpness", "3"])
     settings = zoolearn.open(tmp_path / "zoo").settings
-    assert settings.grow == {"name": "warm-start", **asdict(WarmStart(vote_sharpness=3.0, chains=3, **IDEAS))}
+    assert settings.grow == recorded(WarmStart(vote_sharpness=3.0, chains=3, **IDEAS))
     assert settings.recipe["flip_tta"] is True
     main(["new", str(tmp_path / "plain"), "--preset", "paper"])
     plain = zoolearn.open(tmp_path / "plain").settings

@@ -3,7 +3,7 @@
 Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -49,7 +49,10 @@ class WarmStart:
     """
 
     refit_heads: bool = setting(True, "fit the heads of tasks seen in full once more at the end")
-    all_tasks: bool = setting(True, "fit a head for every stored task that was not drawn, too")
+    all_tasks: bool = setting(True, "fit heads for stored tasks that were not drawn, too")
+    other_tasks: int = setting(
+        20, "at most so many of them in an episode, those that waited longest", least=1, omit_default=True
+    )
     vote_sharpness: float = setting(
         16.0, "how much more a vote counts that explains rows better; 0: as in the paper", least=0
     )
@@ -75,7 +78,7 @@ class WarmStart:
         """The member of an episode on these tasks."""
         seen = [self._drop_held_out(zoo, task) for task in tasks]
         names = {task.name for task in tasks}
-        others = [task for name, task in zoo.kept.items() if name not in names] if self.all_tasks else []
+        others = self._others(zoo, names) if self.all_tasks else []
         net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
         if self.read_layers:
             net.read_layers()
@@ -94,6 +97,15 @@ class WarmStart:
             elif task.name in net.tasks:  # the next member inherits its head
                 votes[task.name] = zoo.vote(task, 0.0)
         return Member(net.freeze(), votes, loss, zoo.episode)
+
+    def _others(self, zoo: ModelZoo, drawn: Collection[str]) -> list[Task]:
+        """Stored tasks that were not drawn and get heads all the same: a bounded number, so that a long stream costs no more."""
+        waiting = [name for name in zoo.kept if name not in drawn]
+        if len(waiting) > self.other_tasks:
+            newest = {name: place for place, member in enumerate(zoo.members) for name in member.votes}
+            longest = sorted(waiting, key=lambda name: newest.get(name, -1))[: self.other_tasks]
+            waiting = [name for name in waiting if name in longest]
+        return [zoo.kept[name] for name in waiting]
 
     def _begin(self, zoo: ModelZoo, net: Net, task: Task) -> None:
         """Sets the initial weights of a net: those of the last member of its chain, or whitening filters for a first one."""

@@ -33,7 +33,8 @@ WHOLE, BARE = "all of them", "none of them"
 def variants() -> dict[str, dict[str, Json]]:
     """The settings of every warm start that is compared, by what it is called."""
     whole = {name: value for trick in TRICKS.values() for name, value in trick.items()}
-    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()} | {"chains": 1}
+    off: dict[str, Json] = {name: type(value)() for name, value in asdict(WarmStart()).items()}
+    off |= {"chains": 1, "other_tasks": WarmStart().other_tasks}
     found = {BARE: off, WHOLE: {**off, **whole}}
     for name, trick in TRICKS.items():
         found[f"only {name}"] = {**off, **trick}
