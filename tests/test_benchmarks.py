@@ -28,6 +28,7 @@ from zoolearn.data.benchmarks import (
     coarse_cifar100,
     permuted_mnist,
     rotate,
+    rotated_cifar100,
     rotated_digits,
     rotated_mnist,
     split_cifar10,
@@ -190,6 +191,25 @@ def test_coarse_cifar100_has_a_task_for_each_superclass(tmp_path, version):
     assert tasks[3].train.y.tolist() == (fine[rows] // 20).tolist()
 
 
+def test_rotated_cifar100_meets_the_split_tasks_again_at_other_angles(tmp_path):
+    write_cifar100(tmp_path, version="binary")
+    split, tasks = split_cifar100(tmp_path), rotated_cifar100(tmp_path)
+    assert len(tasks) == 200
+    assert [task.name for task in (tasks[0], tasks[19], tasks[20])] == [
+        "0-4-rotated-0",
+        "95-99-rotated-0",
+        "0-4-rotated-36",
+    ]
+    assert torch.equal(tasks[3].train.x, split[3].train.x)
+    assert torch.equal(tasks[43].train.x, rotate(split[3].train, 72).x)
+    assert torch.equal(tasks[43].test.x, rotate(split[3].test, 72).x)
+    assert tasks[43].classes == split[3].classes
+    assert [task.name for task in rotated_cifar100(tmp_path, angles=(0, 2.5))[20:22]] == [
+        "0-4-rotated-2.5",
+        "5-9-rotated-2.5",
+    ]
+
+
 # mini-ImageNet
 
 
@@ -340,6 +360,7 @@ def test_images_may_be_varied_as_the_paper_says_and_digits_are_never_mirrored(tm
         "split-cifar10": ("crop", "flip"),
         "split-cifar100": ("crop", "flip"),
         "coarse-cifar100": ("crop", "flip"),
+        "rotated-cifar100": ("crop", "flip"),
         "split-miniimagenet": ("crop", "flip"),
         "rotated-digits": (),
         "split-digits": (),

@@ -28,6 +28,7 @@ from zoolearn.seeds import derive, generator
 
 Data = Path | str | None
 ANGLES = (0.0, 10.0, 20.0, 30.0, 40.0)  # of the tasks of rotated streams
+TURNS = tuple(36.0 * turn for turn in range(10))  # of a long one
 
 
 def rotated_mnist(data: Data = None, angles: Sequence[float] = ANGLES) -> Benchmark:
@@ -69,6 +70,23 @@ def coarse_cifar100(data: Data = None) -> Benchmark:
     return Benchmark("coarse-cifar100", tasks, near_duplicates=near_duplicates(cifar, cifar.superclasses))
 
 
+def rotated_cifar100(data: Data = None, angles: Sequence[float] = TURNS) -> Benchmark:
+    """The twenty tasks of Split-CIFAR100 again and again, at another angle each time: two hundred tasks."""
+    split = split_cifar100(data)
+    tasks = tuple(
+        replace(task, name=_turned(task.name, angle), train=rotate(task.train, angle), test=rotate(task.test, angle))
+        for angle in angles
+        for task in split
+    )
+    twice_there = {_turned(name, angle): rows for angle in angles for name, rows in split.near_duplicates.items()}
+    options = _unless_usual(angles=([*map(float, angles)], [*TURNS]))
+    return Benchmark("rotated-cifar100", tasks, options, near_duplicates=twice_there)
+
+
+def _turned(task: str, angle: float) -> str:
+    return f"{task}-rotated-{angle:g}"
+
+
 def split_miniimagenet(data: Data = None, classes_per_task: int = 5, class_order: Order = None) -> Benchmark:
     """Twenty tasks of five classes each, in the order of the train, val and test lists of Ravi and Larochelle (2017).
 
@@ -105,6 +123,7 @@ BENCHMARKS: dict[str, Callable[..., Benchmark]] = {
     "split-cifar10": split_cifar10,
     "split-cifar100": split_cifar100,
     "coarse-cifar100": coarse_cifar100,
+    "rotated-cifar100": rotated_cifar100,
     "split-miniimagenet": split_miniimagenet,
     "rotated-digits": rotated_digits,
     "split-digits": split_digits,
