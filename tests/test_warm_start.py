@@ -7,11 +7,13 @@ from statistics import fmean
 
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
 from torch import nn
 
 import zoolearn
 from toys import TINY, benchmark, blobs, contents, embedded, learner_of, pictures, row_set, same, state, with_norm
-from zoolearn.beyond.linear_head import fit_head
+from zoolearn.beyond import linear_head
+from zoolearn.beyond.linear_head import STRENGTHS, fit_head
 from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.voting import collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entropy
@@ -208,6 +210,26 @@ def test_what_a_head_would_say_of_rows_that_it_had_not_seen_is_nearly_that():
     assert whole.likelihood == pytest.approx(sum(by_hand) / len(by_hand), abs=0.03)
     seen = float(torch.log_softmax(x @ whole.weight.T + whole.bias, 1).gather(1, y[:, None]).mean())
     assert seen > whole.likelihood + 0.05, "rows that were seen look better than they are"
+
+
+@pytest.mark.parametrize("count", [60, 12], ids=["more rows than features", "fewer"])
+def test_a_head_is_the_regularised_logistic_regression_that_left_out_rows_like_best(monkeypatch, count):
+    x, y = torch.randn(count, 20, generator=torch.Generator().manual_seed(3)), torch.arange(count) % 3
+    x[:, :3] += torch.eye(3)[y]
+    monkeypatch.setattr(linear_head, "STEPS", 400)
+    head = fit_head(x, y, 3)
+    variance = float((x - x.mean(dim=0)).square().sum(dim=0).mean())
+    exact = [LogisticRegression(C=1 / (strength * variance), tol=1e-8) for strength in STRENGTHS]
+    wrong = [abs(model.fit(x.numpy(), y.numpy()).coef_ - head.weight.numpy()).max() for model in exact]
+    assert min(wrong) < 1e-3
+    monkeypatch.setattr(linear_head, "STRENGTHS", (STRENGTHS[wrong.index(min(wrong))],))
+    assert torch.allclose(fit_head(x, y, 3).weight, head.weight, atol=1e-6), "whatever else was tried beside it"
+    monkeypatch.undo()
+    together = fit_head(x, y, 3)
+    monkeypatch.setattr(linear_head, "AT_ONCE", 1)
+    assert torch.allclose(fit_head(x, y, 3).weight, together.weight, atol=1e-6), (
+        "strengths take turns among many classes"
+    )
 
 
 @pytest.mark.parametrize(("replay", "fitted"), [(1.0, 2), (0.5, 1)])

@@ -1,9 +1,9 @@
 """Fits a linear head to fixed features in a dozen Newton steps, with leave-one-out likelihoods in closed form.
 
 The head is an L2-regularised logistic regression. Its steps use one upper bound of the curvature (Boehning, 1992),
-which is diagonal in the principal axes of the features, so a step costs one pass over the rows. To first order, leaving
-a row out changes its logits by a multiple of its error (its leverage); the strength of the regularisation is chosen by
-the resulting likelihoods.
+which is diagonal in the principal axes of the features, so a step costs one pass over the rows, for several strengths of
+regularisation at once. To first order, leaving a row out changes its logits by a multiple of its error (its leverage); the
+strength is chosen by the resulting likelihoods.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ from zoolearn.training.recipe import Recipe
 
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of L2 regularisation, in units of the features' mean variance
 STEPS = 12
+AT_ONCE = 2**21  # logits of all rows for strengths that are fitted together; more classes than that take turns
 
 
 @dataclass(frozen=True)
@@ -51,21 +52,19 @@ def fit_head(
     scale = _block_scale(features, blocks)
     scaled = features.double() * scale
     mean = scaled.mean(dim=0)
-    x = scaled - mean
-    wanted = F.one_hot(labels, classes).double()
+    x = (scaled - mean).float()
+    wanted = F.one_hot(labels, classes).float()
     variances, axes = _principal_axes(x)
     mean_variance = float(variances.sum()) / x.shape[1]
     turned = x @ axes
-    best: FittedHead | None = None
-    for strength in STRENGTHS:
-        pull = strength * (mean_variance or 1.0)
-        weight, bias = _newton(turned, wanted, variances, pull)
-        unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
-        head = FittedHead(weight, bias, unseen if held_out is None else unseen[held_out])
-        if best is None or head.likelihood > best.likelihood:
-            best = head
-    assert best is not None
-    weight = (axes @ best.weight).T
+    heads = []
+    for pulls in torch.split(torch.tensor(STRENGTHS) * (mean_variance or 1.0), max(1, AT_ONCE // wanted.numel())):
+        weights, biases = _newton(turned, wanted, variances, pulls)
+        for pull, weight, bias in zip(pulls.tolist(), weights.unbind(1), biases, strict=True):
+            unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
+            heads.append(FittedHead(weight, bias, unseen if held_out is None else unseen[held_out]))
+    best = max(heads, key=lambda head: head.likelihood)
+    weight = (axes @ best.weight).T.double()
     return FittedHead((weight * scale).float(), (best.bias - weight @ mean).float(), best.unseen)
 
 
@@ -87,14 +86,15 @@ def _block_scale(features: Tensor, blocks: Sequence[int]) -> Tensor:
     return torch.repeat_interleave(torch.tensor(factors, dtype=torch.float64), torch.tensor(blocks))
 
 
-def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pull: float) -> tuple[Tensor, Tensor]:
-    """Weights and biases after `STEPS` accelerated steps."""
-    curvature = (variances / 2 + pull)[:, None]
-    weight = ahead = torch.zeros(x.shape[1], wanted.shape[1], dtype=x.dtype)
-    bias = wanted.mean(dim=0).clamp_min(1.0 / len(x)).log()
+def _newton(x: Tensor, wanted: Tensor, variances: Tensor, pulls: Tensor) -> tuple[Tensor, Tensor]:
+    """Weights (feature, pull, class) and biases (pull, class) after `STEPS` accelerated steps, for each pull to zero."""
+    pull = pulls[:, None]
+    curvature = variances[:, None, None] / 2 + pull
+    weight = ahead = torch.zeros(x.shape[1], len(pulls), wanted.shape[1])
+    bias = wanted.mean(dim=0).clamp_min(1.0 / len(x)).log().expand(len(pulls), -1)
     for step in range(STEPS):
-        error = torch.softmax(x @ ahead + bias, dim=1) - wanted
-        moved = ahead - (x.T @ error + pull * ahead) / curvature
+        error = torch.softmax((x @ ahead.flatten(1)).view(-1, *bias.shape) + bias, dim=2) - wanted[:, None]
+        moved = ahead - ((x.T @ error.flatten(1)).view(-1, *bias.shape) + pull * ahead) / curvature
         bias = bias - 2 * error.mean(dim=0)
         weight, ahead = moved, moved + step / (step + 3) * (moved - weight)
     return weight, bias

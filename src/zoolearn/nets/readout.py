@@ -47,8 +47,13 @@ class LayerFeatures(nn.Sequential):
             x = layer(x)
         if not inside:
             return [x]
-        deviations = torch.cat([maps.float().flatten(2).std(dim=2, correction=0) for maps in inside], dim=1)
+        deviations = torch.cat([_deviations(maps.float()) for maps in inside], dim=1)
         return [x, _quarters(inside[-1], F.avg_pool2d), _quarters(inside[-1], F.max_pool2d), deviations]
+
+
+def _deviations(maps: Tensor) -> Tensor:
+    """The standard deviation of each map; `std` takes ten times as long where channels come last."""
+    return (maps - maps.mean(dim=(2, 3), keepdim=True)).square().mean(dim=(2, 3)).sqrt()
 
 
 def _quarters(maps: Tensor, pool: Pool) -> Tensor:
