@@ -87,6 +87,16 @@ def test_labels_never_seen_are_new_classes_and_who_knows_fewer_divides_what_othe
     assert np.allclose(zoo.predict_proba(x), (second + older) / 2, atol=1e-6)
 
 
+def test_who_saw_one_row_of_a_class_does_not_vote_it_down_once_many_have_come() -> None:
+    x, y = load_iris(return_X_y=True)
+    zoo = ModelZooClassifier(epochs=15, tasks_per_episode=1).partial_fit(x[y < 2], y[y < 2])
+    rare, rest = np.where(y == 2)[0][:3], np.where(y == 2)[0][3:]
+    for row in rare:
+        zoo.partial_fit(x[[row]], y[[row]])
+    zoo.partial_fit(x[rest], y[rest])
+    assert zoo.score(x[rest], y[rest]) > 0.9, "three members know of three rows, one of fifty"
+
+
 def test_new_classes_beside_a_part_of_the_older_rows_count_as_they_came() -> None:
     x, y = load_iris(return_X_y=True)
     zoo = ModelZooClassifier(epochs=15, replay=0.2, tasks_per_episode=1).partial_fit(x[y < 2], y[y < 2])

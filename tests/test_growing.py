@@ -102,16 +102,30 @@ def test_without_a_member_that_knows_all_and_with_a_class_that_is_not_wanted_not
 
 
 def test_votes_count_by_the_rows_that_were_seen_of_those_that_have_arrived():
-    votes = [Vote(1.0, OLD, arrived=100), Vote(0.1, OLD, arrived=100), Vote(0.5, ALL, arrived=400)]
+    few, many = (50, 50), (50, 50, 300)
+    votes = [Vote(1.0, OLD, arrived=few), Vote(0.1, OLD, arrived=few), Vote(0.5, ALL, arrived=many)]
     assert vote_weights(votes) == pytest.approx([0.25, 0.025, 0.5])
-    assert vote_weights([Vote(0.1, OLD, arrived=7), Vote(1.0, OLD, arrived=7)]) == [0.1, 1.0]
+    assert vote_weights([Vote(0.1, OLD, arrived=few), Vote(1.0, OLD, arrived=few)]) == [0.1, 1.0]
     assert vote_weights([]) == []
+
+
+def test_a_member_that_saw_few_rows_of_a_class_counts_for_no_more_once_many_have_come():
+    few, grown = Vote(1.0, ALL, arrived=(100, 100, 5)), Vote(1.0, ALL, arrived=(100, 100, 100))
+    assert vote_weights([Vote(1.0, OLD, arrived=(100, 100)), few, grown]) == pytest.approx([2 / 3, 0.05, 1.0])
+    said = votes_of(2, 3)
+    tally = Tally("", ALL).add(said[0], few, 1).add(said[1], grown, 2)
+    assert torch.allclose(tally.mean, (0.05 * said[0] + said[1]) / 1.05)
 
 
 def test_a_tally_of_votes_is_what_the_voters_say_together():
     said = [*votes_of(2, 2), *votes_of(2, 3, seed=1), *votes_of(1, 3, seed=2)]
-    votes = [Vote(1.0, OLD, arrived=10), Vote(0.5, OLD, arrived=10), *(Vote(w, ALL, arrived=15) for w in (0.8, 1.0))]
-    votes.append(Vote(1.0, ALL, arrived=30))  # more rows, and no new class
+    old, grown = (5, 5), (5, 5, 5)
+    votes = [
+        Vote(1.0, OLD, arrived=old),
+        Vote(0.5, OLD, arrived=old),
+        *(Vote(w, ALL, arrived=grown) for w in (0.8, 1.0)),
+    ]
+    votes.append(Vote(1.0, ALL, arrived=(10, 10, 10)))  # more rows, and no new class
     tally = Tally("rows", ALL)
     for number, (vote, answers) in enumerate(zip(votes, said, strict=True), 1):
         tally = tally.add(answers, vote, number)
@@ -170,7 +184,7 @@ def test_a_growth_is_one_episode_on_all_rows_of_the_task_and_others_that_are_dra
     assert {*zoo.latest.tasks[1:]} == {*zoo.latest.weights} == {"dots", "waves"}
     assert trained == row_set(torch.cat([task.train.x for task in (STRIPES, DOTS, WAVES)]))
     assert (len(zoo.members), zoo.episode) == (4, 4)
-    assert zoo.members[-1].votes["stripes"] == Vote(1.0, STRIPES.classes, arrived=24)
+    assert zoo.members[-1].votes["stripes"] == Vote(1.0, STRIPES.classes, arrived=(8, 8, 8))
     assert zoo.stored_samples == 3 * 24
 
 

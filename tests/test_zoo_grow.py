@@ -13,11 +13,13 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.arrivals import part_by_class
 from zoolearn.data.task import Examples, Task
 from zoolearn.errors import DataError, UnknownTask
+from zoolearn.methods.ensemble import vote_weights
 from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.intake.intake import Reading
+from zoolearn.zoo.learning.recall import list_members
 from zoolearn.zoo.learning.scores import Change
 from zoolearn.zoo.learning.statistics import read_statistics
 from zoos import alike, answers, index_files, small_zoo, stray_files
@@ -242,3 +244,17 @@ def test_a_class_of_one_row_is_learned_with_a_word_of_warning(tmp_path):
     (reading,) = [event for event in work if isinstance(event, Reading)]
     assert any("'egret': 1 row, which is trained on" in note for note in reading.notes)
     assert zoolearn.open(zoo.path).tasks["garden"].arrived["egret"] == 1
+
+
+def test_who_saw_one_row_of_a_class_counts_for_as_little_once_many_have_come(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    rows = torch.arange(len(EGRET.train))
+    one, rest = (replace(EGRET, train=EGRET.train.select(some)) for some in (rows[:1], rows[1:]))
+    zoo.learn(one, new_classes=["egret"])
+    zoo.learn(rest)
+    voters = zoo.index.voters("garden")
+    weights = [zoo.index.weight(member, "garden") for member in voters]
+    assert weights[-2:] == [1 / len(EGRET.train), 1.0]
+    assert weights[0] == len(FIRST.train) / (len(FIRST.train) + len(EGRET.train)), "it says nothing of that class"
+    votes = [member.votes["garden"] for member in list_members(zoo.index, voters, lambda entry: zoo.net(entry.number))]
+    assert vote_weights(votes) == weights, "a learner that goes on counts alike"

@@ -24,14 +24,14 @@ class Vote:
     """How much a member's answer counts for a task, and the names of the classes that it knows.
 
     With `newest`, only this many votes on the task count, this one and those before it; 0: all of them. A task can grow:
-    `arrived` are the rows of it that had come by then, and a vote of the time when there were fewer counts less
+    `arrived` are the rows of each class that had come by then, and a vote of the time when there were fewer counts less
     (`vote_weights`).
     """
 
     weight: float
     classes: tuple[str, ...]
     newest: int = 0
-    arrived: int = 0
+    arrived: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +55,6 @@ class Arrived:
 
     rows: tuple[int, ...] = ()
     first_classes: int = 0
-
-    @property
-    def total(self) -> int:
-        return sum(self.rows)
 
     def after(self, part: Task) -> "Arrived":
         """The counts once a further part of the task has arrived."""
@@ -88,7 +84,7 @@ class Ensemble(Learner):
 
     def vote(self, task: Task, weight: float, *, newest: int = 0) -> Vote:
         """The vote of a member that learns a task as it is now."""
-        return Vote(weight, task.classes, newest, self.arrived.get(task.name, Arrived()).total)
+        return Vote(weight, task.classes, newest, self.arrived.get(task.name, Arrived()).rows)
 
     def voters(self, task: str) -> list[tuple[Net, float]]:
         members = self._voting_members(task)
@@ -143,15 +139,18 @@ def first_counted(newest: Sequence[int]) -> int:
 
 
 def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
-    """The weight of each vote on a task now: the share that its member saw of all rows arrived so far.
+    """The weight of each vote on a task now: `Vote.weight` times the share of rows of today that had arrived at the vote.
 
-    `Vote.weight` is the share of the rows that had arrived when the member was trained.
-
-    >>> vote_weights([Vote(1.0, ("cat", "dog"), arrived=300), Vote(0.5, ("cat", "dog", "fox"), arrived=400)])
-    [0.75, 0.5]
+    If a class has grown more than the task, its share counts: who saw one row of a class would vote it down.
     """
-    latest = max((vote.arrived for vote in votes), default=0)
-    return [vote.weight if vote.arrived == latest else vote.weight * vote.arrived / latest for vote in votes]
+    now = max((vote.arrived for vote in votes), key=sum, default=())
+    return [vote.weight * share_seen(vote.arrived, now) for vote in votes]
+
+
+def share_seen(then: Sequence[float], now: Sequence[float]) -> float:
+    """The share of rows of today that had arrived then, of all or of the class that has grown most since."""
+    by_class = (before / max(rows, 1) for before, rows in zip(then, now, strict=False))
+    return 1.0 if then == now else min([sum(then) / sum(now), *by_class])
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,8 +160,8 @@ class Votes:
     rows: str
     total: Tensor = field(default_factory=lambda: torch.zeros(()))
     weight: float = 0.0
-    classes: tuple[str, ...] = ()  # that they are about, and the rows of the task that had arrived
-    arrived: int = 0
+    classes: tuple[str, ...] = ()  # that they are about, and the rows of each that had arrived
+    arrived: tuple[float, ...] = ()
     member: int = 0  # whose vote alone it is, since it may be dropped later; 0: a sum of votes
     latest: Tensor | None = derived(default=None, init=True)  # the output added last
 

@@ -124,7 +124,7 @@ class OwnedZoo(ModelZoo):
     def plan(self, task: Task) -> EpisodePlan:
         """The plan of learning this task; its duration is estimated by timing some steps."""
         if task.part and not self.replay:
-            return EpisodePlan((task.name,), self.arrived[task.name].total + len(task.train), 0, 0.0)
+            return EpisodePlan((task.name,), sum(self.arrived[task.name].rows) + len(task.train), 0, 0.0)
         whole = self.with_kept(task) if task.part else task
         if whole.train.x.dtype == torch.int16:
             return EpisodePlan((task.name,), len(whole.train), 0, 0.0)

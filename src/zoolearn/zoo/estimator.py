@@ -1,5 +1,6 @@
 """Model Zoo as a scikit-learn estimator, for arrays of features, or of pictures through a pre-trained net."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
 from numbers import Integral
@@ -156,6 +157,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learner_ = WeightedZoo(seed=_seed(self.random_state), **settings)
         self.task_classes_: dict[str, NDArray[Any]] = {}
         self.episodes_: dict[str, list[tuple[str, NDArray[Any]]]] = {}
+        self.arrived_: dict[str, Counter[Any]] = {}  # training rows of each class of a task
+        self.trained_: dict[str, Counter[Any]] = {}  # the rows of each class that an episode was trained on
         self.waiting_: dict[str, WeightedRows] = {}  # of tasks with one class so far
         self.judges_: dict[str, WeightedRows] = {}  # rows held out of each task
         self.temperatures_: dict[str, float] = {}  # fitted when first used
@@ -177,7 +180,9 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(unique_labels(named) if known is None else unique_labels(known, named))
 
     def _learn(self, x: torch.Tensor, y: NDArray[Any], classes: NDArray[Any], task: str, weight: Any) -> Self:
-        rows = self._join_earlier(self._hold_out(WeightedRows(x, y, self._weights(x, y, weight)), task), task)
+        new = self._hold_out(WeightedRows(x, y, self._weights(x, y, weight)), task)
+        rows = self._join_earlier(new, task)
+        self.arrived_.setdefault(task, Counter()).update(new.y.tolist())
         self.temperatures_, self.familiar_ = {}, {}
         self.task_classes_[task] = self.classes_ = classes
         self.task_ = task
@@ -193,6 +198,7 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.learner_.drop([old for old, _ in past])
             past.clear()
         past.append((name, seen))
+        self.trained_[name] = Counter(rows.y.tolist())
         self.waiting_.pop(task, None)
         return self
 
@@ -271,9 +277,14 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         outputs = [self.learner_.predict_proba(rows, episode).double() for episode, _ in self.episodes_[name]]
         known = [tuple(map(str, labels)) for _, labels in self.episodes_[name]]
         _, widest = max(self.episodes_[name], key=lambda episode: len(episode[1]))
-        mean = combine(outputs, [1.0] * len(outputs), known, tuple(map(str, widest)))
+        weights = [self._least_share(episode, name) for episode, _ in self.episodes_[name]]
+        mean = combine(outputs, weights, known, tuple(map(str, widest)))
         total[:, self._labels(widest, name)] = mean / mean.sum(dim=1, keepdim=True)
         return total
+
+    def _least_share(self, episode: str, name: str) -> float:
+        """The share of a task's rows that an episode was trained on, of the class that it saw least of: there it knows least."""
+        return min(rows / self.arrived_[name][label] for label, rows in self.trained_[episode].items())
 
     def _labels(self, y: NDArray[Any], name: str) -> torch.Tensor:
         """Labels as columns of the classes of a task."""

@@ -40,7 +40,7 @@ class KeepsRows(Ensemble):
         if task.name not in self.kept:
             return 1.0
         grows = len(task.train) != len(self.kept[task.name].train)
-        return len(task.train) / self.arrived[task.name].total if grows else self.replay
+        return len(task.train) / sum(self.arrived[task.name].rows) if grows else self.replay
 
     def correct_priors(self, net: Net, task: Task, seen: Task | None = None) -> None:
         """Corrects the class priors of a head trained on all rows of new classes but only a share of the older ones.

@@ -213,11 +213,15 @@ class TaskEntry:
         """The task with one more arrival."""
         return TaskEntry(self.name, (*self.arrivals, arrival))
 
-    def rows_seen(self, episode: int) -> int:
-        """How many of its rows had arrived by an episode and are still unchanged."""
+    def rows_seen(self, episode: int) -> tuple[float, ...]:
+        """How many rows of each class had arrived by an episode and are still unchanged; which class lost some is not known."""
         gone = sum(arrival.fix_train.pairs.shape[0] for arrival in self.arrivals_since(episode) if arrival.fix_train)
-        return max(0, sum(self.as_of(episode).arrived.values()) - gone)
+        then = self.as_of(episode).arrived.values()
+        return tuple(then) if not gone else tuple(rows * max(0.0, 1 - gone / sum(then)) for rows in then)
 
     def share_seen(self, episode: int) -> float:
-        """`rows_seen` as a share of all that have arrived."""
-        return 1.0 if self.latest <= episode else self.rows_seen(episode) / sum(self.arrived.values())
+        """`rows_seen` as a share of all that have arrived, or that of the class that has grown most since, if that is less."""
+        if self.latest <= episode:
+            return 1.0
+        seen, now = self.rows_seen(episode), self.arrived.values()
+        return min([sum(seen) / sum(now), *(then / rows for then, rows in zip(seen, now, strict=False) if rows)])
