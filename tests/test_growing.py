@@ -306,6 +306,17 @@ def test_the_discriminant_is_bayes_rule_for_bells_of_one_shape():
     assert float((said - torch.softmax(by_hand, dim=1)).abs().max()) < 0.05
 
 
+def test_a_discriminant_of_few_rows_does_not_mind_the_scale_of_a_feature_nor_one_that_never_varies():
+    rng = torch.Generator().manual_seed(0)
+    x, y = torch.randn(30, 12, generator=rng).double(), torch.arange(30) % 3
+    scale = torch.linspace(0.5, 2.0, 12).double()
+    (weight, bias), (scaled, same) = (Statistics.of(rows, y, 3).discriminant() for rows in (x, x * scale))
+    assert torch.allclose(scaled * scale, weight)
+    assert torch.allclose(same, bias)
+    still = Statistics.of(torch.cat([x, torch.ones(30, 1).double()], dim=1), y, 3).discriminant()[0]
+    assert bool(still.isfinite().all())
+
+
 def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_of_its_features():
     zoo = zoo_of(FIRST, DOTS, THEN, replay=0.0)
     first, _, grown = zoo.members

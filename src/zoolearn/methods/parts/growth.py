@@ -21,7 +21,8 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
-RIDGE = 0.3  # shrinkage of the covariance towards the identity, in units of features per row
+RIDGE = 1.0  # shrinkage of the covariance towards its diagonal, in units of features per row
+FLOOR = 0.01  # of a feature's variance, in units of the mean variance: some features never vary
 
 
 @torch.no_grad()
@@ -70,8 +71,9 @@ class Statistics:
         """
         rows, size = float(self.counts.sum()), len(self.scatter)
         shape = self.scatter / max(1.0, rows - len(self.counts))
-        pull = RIDGE * size / rows * (float(shape.diagonal().mean()) or 1.0)
-        inverse = torch.linalg.inv(shape + pull * torch.eye(size, dtype=shape.dtype))
+        variances = shape.diagonal()
+        pull = RIDGE * size / rows * variances.clamp_min(FLOOR * (float(variances.mean()) or 1.0))
+        inverse = torch.linalg.inv(shape + pull.diag())
         weight, chance = self.means @ inverse, float((inverse * shape).sum()) / self.counts
         frequent = torch.tensor(arrived).double().clamp_min(1.0) if arrived else self.counts
         return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * frequent.log()
