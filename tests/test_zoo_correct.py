@@ -9,10 +9,11 @@ import zoolearn
 from test_zoo_cli import said
 from test_zoo_grow import EGRET, FIRST, OTHERS, garden, saved
 from toys import contents, pictures
+from zoolearn import cli
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import DataError
 from zoolearn.training.fit import run_to_end
-from zoolearn.zoo.learning.episode import find_features
+from zoolearn.zoo.learning.episode import find_features, iter_episode
 from zoos import alike, answers, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -64,6 +65,31 @@ def test_a_refitted_head_goes_with_the_features_that_a_forgotten_task_has_shaped
     first, second = (zoo.net(number).backbone.state_dict() for number in (again.refits, again.number))
     assert all(torch.equal(first[name], second[name]) for name in first), "of the member as it is now"
     assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+
+
+@pytest.mark.parametrize("replay", [1.0, 0.5, 0.0])
+def test_a_dry_run_of_heads_alone_says_what_would_be_fitted_and_changes_nothing(tmp_path, capsys, replay):
+    zoo = garden(tmp_path / "zoo", replay=replay)
+    before = contents(zoo.path)
+    line = ["learn", str(zoo.path), "garden", saved(tmp_path, "more.npz", MORE), "--heads-only", "--dry-run"]
+    told = " ".join(said(capsys, *line).split())
+    how = "fitting a head to" if replay else "making a head of the statistics of"
+    assert how in told
+    assert "nothing was learned (--dry-run)" in told
+    assert contents(zoo.path) == before
+
+
+def test_a_dry_run_that_meets_no_plan_stops_before_anything_is_written(tmp_path, monkeypatch):
+    def without_plan(*arguments, **options):
+        yield from ()
+        return run_to_end(iter_episode(*arguments, **options))
+
+    zoo = garden(tmp_path / "zoo")
+    before = contents(zoo.path)
+    monkeypatch.setattr("zoolearn.zoo.zoo.iter_episode", without_plan)
+    with pytest.raises(RuntimeError, match="came to its end without a plan, where --dry-run stops"):
+        cli.main(["learn", str(zoo.path), "garden", saved(tmp_path, "more.npz", MORE), "--heads-only", "--dry-run"])
+    assert contents(zoolearn.open(zoo.path).path) == before
 
 
 def test_heads_alone_are_no_way_to_a_new_task_or_class(tmp_path):

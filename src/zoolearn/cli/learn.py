@@ -33,6 +33,7 @@ from zoolearn.errors import SettingsError, ZooError
 from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.auto_epochs import EpisodePlan
+from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.inputs import Columns, Source, open_pair
 from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.intake.growth import Growth
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or _create(Path(temporary) / "zoo", features)
-            _rehearse(_iter_learn(zoo, options, data, test), console)
+            _rehearse(_iter_learn(_Rehearsal(zoo.path, zoo.names), options, data, test), console)
         zoo.folder.tidy()
         return
     made = zoo is None
@@ -209,6 +210,15 @@ def _iter_learn(zoo: Zoo, options: LearnOptions, data: Source, test: Source | No
     )
 
 
+class _Rehearsal(Zoo):
+    """A zoo that stays as it is, whatever is done with it."""
+
+    def _commit(self, index: Index) -> None:
+        raise RuntimeError(
+            f"{self.path}: learning came to its end without a plan, where --dry-run stops; nothing was written"
+        )
+
+
 def _rehearse(work: Generator[Any, None, Learned], console: Console) -> None:
     """Follows the work up to where training would begin."""
 
@@ -227,6 +237,11 @@ def _show_event(event: Reading | EpisodePlan, console: Console) -> None:
     """Prints what was understood, and what will be done."""
     if isinstance(event, Reading):
         _show_reading(event, console)
+        return
+    if event.refits is not None:
+        console.print(
+            f"fitting a head to {event.rows:,} rows, on the features of member {event.refits}; nothing is trained"
+        )
         return
     if not event.epochs:
         console.print(f"making a head of the statistics of {event.rows:,} rows; nothing is trained")

@@ -57,12 +57,16 @@ def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
 
 @dataclass(frozen=True)
 class EpisodePlan:
-    """The plan of an episode: its tasks, epochs and approximate seconds; 0 epochs if its member is made of statistics."""
+    """The plan of an episode: its tasks, epochs and approximate seconds.
+
+    0 epochs if nothing is trained: a head is fitted on the features of the member `refits`, or else made of statistics.
+    """
 
     tasks: tuple[str, ...]
     rows: int  # in an epoch
     epochs: int
     seconds: float
+    refits: int | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -136,6 +140,10 @@ class OwnedZoo(ModelZoo):
         return EpisodePlan(
             tuple(part.name for part in tasks), rows, recipe.epochs, steps * self._seconds_per_step(tasks)
         )
+
+    def plan_refit(self, part: Task, source: int) -> EpisodePlan:
+        """The plan of fitting a head to the kept and new rows of a task, on the features of member `source`."""
+        return EpisodePlan((part.name,), len(self.with_kept(part).train), 0, 0.0, source)
 
     def _seconds_per_step(self, tasks: Sequence[Task]) -> float:
         share = TIMED_ROWS / sum(len(task.train) for task in tasks)

@@ -105,6 +105,7 @@ def iter_episode(
             seen_by = source = load_statistics(folder, index, net_of, arrival.task, learner)
         if heads_only and learner.replay:
             source = find_features(index, arrival.task)
+            yield learner.plan_refit(part, source.number)
             learner.refit(part, learner.members[index.records.members.index(source.number)])
             seen_by = seen_by or source
         else:
