@@ -248,6 +248,7 @@ class TestLearning:
             assert grown["new_classes"] == {"kind 2": scores.of_class("kind 2").to_json()}, "old and new are told apart"
             old = [scores.of_class(f"kind {number}") for number in range(2)]
             assert grown["earlier_classes"]["right"] == sum(share.right for share in old)
+            assert grown["new_rows"] is None
             assert grown["change"]["rows"] == grown["earlier_classes"]["rows"] == sum(share.rows for share in old)
 
             def answer():
@@ -264,7 +265,10 @@ class TestLearning:
             assert "skip_known=true" in events(client)[-1]["detail"]
             more = {name: data for name, data in files(3, count=9).items() if "kind 2" in name}
             assert client.post("/tasks/kinds?heads_only=true", zipped(more), "application/zip").status == 202
-            assert (events(client)[-1]["state"], zoolearn.open(folder).members[-1].rows_trained) == ("learned", 0)
+            state = events(client)[-1]
+            assert (state["state"], zoolearn.open(folder).members[-1].rows_trained) == ("learned", 0)
+            again = state["accuracy"]["kinds"]["grown"]
+            assert again["change"]["rows"] + again["new_rows"]["rows"] == zoolearn.open(folder).scores("kinds").rows
 
     def test_a_training_that_fails_says_why_in_a_line_and_leaves_the_place(self, folder):
         broken = {**files(), "kind 0/broken.png": b"no image"}

@@ -1,5 +1,6 @@
 """A task of a zoo grows: more rows, new classes, undo, questions as of an episode, and what is refused."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -92,6 +93,38 @@ def test_a_task_that_grew_is_compared_by_what_it_knew_before_and_measured_by_all
     assert learned.changes["garden"] == Change.between(before, after[:, :2], first.test.y)
     said = torch.cat([after, zoo.predict_proba(later.test.x, "garden")])
     assert zoo.measure("garden").confidence == pytest.approx(float(said.max(dim=1).values.mean()))
+
+
+def test_rows_with_wrong_labels_do_not_vouch_for_themselves(tmp_path):
+    whole = pictures("garden", per_class=60, test_per_class=60)
+    few, many = torch.arange(30), torch.arange(30, 120)
+    first, wrong = (
+        Task("garden", whole.train.select(rows), whole.test.select(rows), classes)
+        for rows, classes in ((few, ("heron", "stork")), (many, ("stork", "heron")))
+    )
+    zoo = small_zoo(tmp_path / "zoo", [first])
+    before = zoo.predict_proba(first.test.x, "garden")
+    learned = zoo.learn(wrong, unless_worse=0.01)
+    assert learned.worse == ("garden",)
+    assert (learned.changes["garden"].rows, learned.changes["garden"].difference) == (len(first.test), "worse")
+    assert learned.new_rows is not None
+    assert learned.new_rows.rows == len(wrong.test)
+    assert learned.new_rows.value > 0.5, "or this shows nothing"
+    assert torch.equal(zoo.predict_proba(first.test.x, "garden"), before), "it was taken back"
+    assert f"on {len(first.test)} held-out rows" in zoo.folder.read_log()[-1].detail
+
+
+def test_new_rows_of_known_classes_are_told_apart_from_old_ones_and_new_classes(tmp_path, capsys):
+    zoo = garden(tmp_path / "zoo")
+    more = replace(pictures("garden", seed=5), classes=("heron", "stork"))
+    line = ["learn", str(zoo.path), "garden", saved(tmp_path, "more.npz", more, EGRET), "--new-class", "egret"]
+    told = " ".join(said(capsys, *line, "--epochs", "2", "--holdout", "0.5").split())
+    scores, held = zoolearn.open(zoo.path).scores("garden"), len(more.train) // 2
+    assert scores.rows == len(FIRST.test) + held + len(EGRET.train) // 2
+    assert f"on {len(FIRST.test)} rows held out before, " in told
+    (right,) = re.findall(rf"its new rows of earlier classes, held out now: \S+ (\d+) of {held} right", told)
+    old = scores.of_class("heron").right + scores.of_class("stork").right
+    assert int(right) <= old <= int(right) + len(FIRST.test)
 
 
 def test_more_rows_of_known_classes_are_an_episode_in_which_older_votes_count_by_what_they_saw(tmp_path):

@@ -13,7 +13,7 @@ from zoolearn.words import plural
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.gate import smallest_loss
-from zoolearn.zoo.learning.scores import Change
+from zoolearn.zoo.learning.scores import Change, Share
 
 TAKEN_BACK = 3  # exit code
 DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
@@ -50,13 +50,16 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
 
 
 def _show_growth(learned: Learned, console: Console) -> None:
-    """Prints the accuracies of the earlier and the new classes of a task that grew."""
+    """Prints the accuracies on the earlier and the new rows and classes of a task that grew."""
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
     console.print(
-        f"{what}: {format_points(change)} points on {change.rows:,} held-out rows, "
+        f"{what}: {format_points(change)} points on {change.rows:,} rows held out before, "
         f"{DIFFERENCES.get(change.difference, change.difference)}"
     )
+    if learned.new_rows is not None:
+        which = "of earlier classes, held out now" if learned.new_classes else "held out now"
+        console.print(f"its new rows {which}: {_format_share(learned.new_rows)}")
     if learned.new_classes:
         beside = learned.earlier_classes
         console.print(
@@ -64,10 +67,12 @@ def _show_growth(learned: Learned, console: Console) -> None:
         )
     for name in learned.new_classes:
         share = learned.scores.of_class(name)
-        shown = (
-            f"{share.value:.1%}, {share.right:,} of {share.rows:,} right" if share.rows else "no row of it is held out"
-        )
+        shown = _format_share(share) if share.rows else "no row of it is held out"
         console.print(Text(f"new class {name}: {shown}"))
+
+
+def _format_share(share: Share) -> str:
+    return f"{share.value:.1%}, {share.right:,} of {share.rows:,} right"
 
 
 def _get_before(learned: Learned, name: str) -> Measure:

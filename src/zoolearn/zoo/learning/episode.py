@@ -30,7 +30,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.lazy import LazyDict
 from zoolearn.zoo.disk.stored import choose_rows, load_arrival, load_examples, load_inputs, load_labels
 from zoolearn.zoo.learning.evaluation import held_out_scores
-from zoolearn.zoo.learning.gate import compare_answers
+from zoolearn.zoo.learning.gate import compare_answers, score_new_rows
 from zoolearn.zoo.learning.recall import NetOf, StoredVotes, has_train_votes, load_learner, measure_answers
 from zoolearn.zoo.learning.scores import Change, Scores, Share
 from zoolearn.zoo.learning.statistics import correct_statistics, load_statistics, store_statistics
@@ -43,8 +43,9 @@ CHECKPOINTS = 20  # of a training, at most
 class Learned:
     """The outcome of an episode: every task's measure before (None for a new one) and after, and the new task's scores.
 
-    `changes` has the tasks that the new member votes on; for a task that grew, among its earlier classes. If `worse` names
-    tasks, the episode was undone because of them.
+    `changes` has the tasks that the new member votes on; for a task that grew, on the rows that were held out before, among
+    its earlier classes. `new_rows` are those of its earlier classes that are held out only now. If `worse` names tasks, the
+    episode was undone because of them.
     """
 
     task: str
@@ -58,6 +59,7 @@ class Learned:
     worse: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # remarks on the rows, such as copies
     new_classes: tuple[str, ...] = ()  # of a task that grew
+    new_rows: Share | None = None
     refits: int | None = None  # the member on whose features a head was fitted, if nothing was trained
 
     @property
@@ -161,7 +163,7 @@ def _end_episode(
     for entry, member in zip(entries, learner.members[-len(entries) :], strict=True):
         known = train if entry is entries[-1] else {}
         grown = grown.with_member(write_member(folder, grown, entry, member.net, learner.recipe, known))
-    entry = entries[-1]
+    entry, grew = entries[-1], arrival.task in index.tasks
     measures = measure(folder, grown, entry.heads)
     episode = EpisodeEntry(arrival.episode, arrival.task, entry.tasks, now(), measures)
     grown = grown.end_episode(episode)
@@ -174,10 +176,11 @@ def _end_episode(
         entry.seconds,
         held_out_scores(folder, grown, arrival.task),
         compare_answers(folder, index, grown, entry.heads),
-        new_classes=arrival.classes if arrival.task in index.tasks else (),
+        new_classes=arrival.classes if grew else (),
+        new_rows=score_new_rows(folder, index, grown, arrival.task) if grew else None,
         refits=entry.refits,
     )
-    did = "corrected" if arrival.corrects else "grown" if arrival.task in index.tasks else "learned"
+    did = "corrected" if arrival.corrects else "grown" if grew else "learned"
     return grown.with_log(did, episode.when, arrival.task, _detail(arrival, entries)), learned
 
 

@@ -7,7 +7,7 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import load_labels
 from zoolearn.zoo.learning.recall import StoredVotes
-from zoolearn.zoo.learning.scores import Change
+from zoolearn.zoo.learning.scores import Change, Share
 
 
 def compare_answers(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
@@ -17,12 +17,25 @@ def compare_answers(folder: ZooFolder, before: Index, after: Index, tasks: Seque
 
 
 def _change(votes: StoredVotes, before: Index, task: str) -> Change:
-    """The change on rows of the classes that were known before, among these classes only."""
+    """The change on rows that were held out before, among the classes of then: new rows vouch for themselves only."""
     labels = load_labels(votes.folder, votes.index.tasks[task], "test")
-    classes = len(before.tasks[task].classes)
-    old = labels < classes
+    classes, rows = len(before.tasks[task].classes), _count_rows_of_before(votes.index, before, task)
     was, now = votes.answer(task, before), votes.answer(task)[:, :classes]
-    return Change.between(was[old], now[old], labels[old])
+    return Change.between(was[:rows], now[:rows], labels[:rows])
+
+
+def _count_rows_of_before(after: Index, before: Index, task: str) -> int:
+    """How many of the held-out rows of a task, the first of them, were there before."""
+    since = after.tasks[task].arrivals_since(before.tasks[task].latest)
+    return after.tasks[task].rows_held_out - sum(arrival.test.count for arrival in since if arrival.test)
+
+
+def score_new_rows(folder: ZooFolder, before: Index, after: Index, task: str) -> Share | None:
+    """The accuracy on rows that are held out of a task only now, of the classes that it had before; None without one."""
+    labels, rows = load_labels(folder, after.tasks[task], "test"), _count_rows_of_before(after, before, task)
+    right = StoredVotes(folder, after).answer(task).argmax(dim=1) == labels
+    known = labels[rows:] < len(before.tasks[task].classes)
+    return Share(int(right[rows:][known].sum()), int(known.sum())) if known.any() else None
 
 
 def check_limit(unless_worse: float | None) -> None:

@@ -102,10 +102,11 @@ def _describe(learned: Learned) -> dict[str, Any]:
 
 
 def _describe_growth(learned: Learned) -> dict[str, Any]:
-    """The accuracies of old and new classes of a task that grew; the change is that among the old ones."""
+    """The accuracies of old and new rows and classes of a task that grew; the change is that of the old ones."""
     new = {name: learned.scores.of_class(name) for name in learned.new_classes}
     return {
         "change": learned.changes[learned.task].to_json(),
+        "new_rows": None if learned.new_rows is None else learned.new_rows.to_json(),
         "earlier_classes": learned.earlier_classes.to_json(),
         "new_classes": {name: share.to_json() if share.rows else None for name, share in new.items()},
     }

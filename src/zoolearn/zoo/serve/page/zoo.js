@@ -272,11 +272,12 @@ function brought(state) {
   }).join("; ");
 }
 
-// Of a task that grew: old classes among themselves and beside the new ones, and each new one.
-function grew({ change, earlier_classes: earlier, new_classes: added }) {
-  const difference = DIFFERENCE[change.difference] ?? change.difference;
+// Of a task that grew: rows held out before and new ones, old classes among themselves and beside the new ones, and each new one.
+function grew({ change, new_rows: rows, earlier_classes: earlier, new_classes: added }) {
+  const fresh = rows ? `, on new rows ${percent(rows.accuracy)}` : "";
+  const difference = `${DIFFERENCE[change.difference] ?? change.difference}${fresh}`;
   const names = Object.entries(added);
-  if (!names.length) return `, ${difference}`;
+  if (!names.length) return `, on the rows held out before: ${difference}`;
   const shares = names.map(([name, share]) => `new class ${name} ${share ? percent(share.accuracy) : "not measured"}`);
   return `, its earlier classes among themselves: ${difference}, beside the new ${percent(earlier.accuracy)}, ${shares.join(", ")}`;
 }
