@@ -1,6 +1,7 @@
 """An accuracy is never shown without what it is worth: interval, majority rate, classes, confidence."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -34,11 +35,21 @@ def test_an_interval_is_wide_for_few_rows_and_never_leaves_0_to_1():
     assert (Share(0, 0).low, Share(0, 0).high) == (0.0, 1.0)
 
 
-def test_a_change_of_one_row_out_of_two_is_within_its_margin():
+def test_the_interval_that_is_printed_holds_zero_just_where_no_difference_can_be_seen():
+    for gained, lost, rows in ((0, 3, 6), (3, 0, 6), (0, 4, 20), (0, 5, 20), (5, 0, 20), (30, 10, 200)):
+        change = Change(gained, lost, rows)
+        low, high = map(float, re.findall(r"[+-][\d.]+", change.in_points())[1:])
+        assert low <= change.value * 100 <= high
+        assert (low < 0 < high) == (change.difference == "cannot be seen")
+    many = Change(0, 5, 20)
+    assert many.interval(looks=1)[1] < 0 < many.interval(looks=50)[1], "of many that are looked at, one is far off"
+
+
+def test_a_change_of_one_row_out_of_two_is_within_its_interval():
     change = Change.between(torch.eye(2)[[0, 0]], torch.eye(2)[[0, 1]], torch.tensor([0, 1]))
     assert change == Change(gained=1, lost=0, rows=2)
-    assert change.value == 0.5 < change.margin
-    assert Change(gained=60, lost=0, rows=1000).margin < 0.06  # and sixty of a thousand are beyond it
+    assert change.low < 0 < change.value == 0.5 < change.high
+    assert Change(gained=60, lost=0, rows=1000).low > 0  # and sixty of a thousand are beyond it
     assert [Change(0, lost, 20).difference for lost in (4, 5)] == [
         "cannot be seen",
         "worse",
@@ -145,7 +156,7 @@ def test_show_fits_a_terminal_of_80_columns(tmp_path, monkeypatch, capsys):
     assert "1,200" in line.split()
 
 
-def test_learning_shows_the_majority_rate_and_margins_of_changes(tmp_path, monkeypatch, capsys):
+def test_learning_shows_the_majority_rate_and_intervals_of_changes(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     zoolearn.new("zoo", recipe=TINY, backbone=zoolearn.mlp)
     for name, task in zip(("first", "second"), HAZY, strict=False):
@@ -156,7 +167,7 @@ def test_learning_shows_the_majority_rate_and_margins_of_changes(tmp_path, monke
     zoo = zoolearn.open("zoo")
     rows = zoo.task("first").test
     change = Change.between(*(zoo.predict_proba(rows.x, "first", at) for at in (1, 2)), rows.y)
-    assert f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}" in learned
+    assert f"{100 * change.value:+.1f} ({100 * change.low:+.1f} to {100 * change.high:+.1f})" in learned
 
 
 def test_new_labelled_data_is_scored_class_by_class_and_mistakes_are_named(hazy, tmp_path, capsys):

@@ -13,7 +13,7 @@ from zoolearn.words import plural
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.gate import smallest_loss
-from zoolearn.zoo.learning.scores import Change, Share
+from zoolearn.zoo.learning.scores import Share
 
 TAKEN_BACK = 3  # exit code
 DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
@@ -54,7 +54,7 @@ def _show_growth(learned: Learned, console: Console) -> None:
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
     console.print(
-        f"{what}: {format_points(change)} points on {change.rows:,} rows held out before, "
+        f"{what}: {change.in_points(' points')} on {change.rows:,} rows held out before, "
         f"{DIFFERENCES.get(change.difference, change.difference)}"
     )
     if learned.new_rows is not None:
@@ -82,30 +82,22 @@ def _get_before(learned: Learned, name: str) -> Measure:
 
 
 def _make_table(learned: Learned, names: Sequence[str]) -> Table:
-    """The changes of earlier tasks, with their margins."""
+    """The changes of earlier tasks, with their intervals."""
     rows = []
     for name in names:
         change = learned.changes.get(name)
-        shown = ("", "", "none") if change is None else (format_points(change), f"{change.rows:,}", change.difference)
+        shown = ("", "", "none") if change is None else (change.in_points(), f"{change.rows:,}", change.difference)
         shares = _get_before(learned, name).accuracy, learned.after[name].accuracy, learned.after[name].balanced
         rows.append((name, *(f"{share:.1%}" for share in shares), *shown))
     header = ("earlier task", "before", "after", "balanced", "change", "rows", "difference")
     return make_table(header, rows, words=("difference",))
 
 
-def format_points(change: Change) -> str:
-    """A change with its margin, in points of accuracy.
-
-    >>> format_points(Change(gained=30, lost=10, rows=200))
-    '+10.0 ± 6.1'
-    """
-    return f"{100 * change.value:+.1f} ± {100 * change.margin:.1f}"
-
-
 def pass_gate(learned: Learned, limit: float, console: Console) -> None:
     """Exits with a code of its own if the episode was undone; else notes losses that few rows could not show."""
     if learned.worse:
-        lost = ", ".join(f"{name} by {format_points(learned.changes[name])} points" for name in learned.worse)
+        looks = len(learned.changes)
+        lost = ", ".join(f"{name} by {learned.changes[name].in_points(' points', looks)}" for name in learned.worse)
         print(
             f"zoo: taken back: more than {100 * limit:g} points were lost beyond chance ({lost}); the zoo is as it was",
             file=sys.stderr,

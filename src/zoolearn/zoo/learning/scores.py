@@ -63,8 +63,8 @@ class Change:
     """The difference of two accuracies on the same rows, from those that were gained and lost (Bonett and Price, 2012).
 
     >>> change = Change(gained=1, lost=0, rows=2)
-    >>> change.value, round(change.margin, 2), change.difference
-    (0.5, 0.81, 'cannot be seen')
+    >>> change.in_points(" points"), change.difference
+    ('+50.0 points (-56.3 to +100.0)', 'cannot be seen')
     """
 
     gained: int
@@ -82,18 +82,29 @@ class Change:
         """As a share of the rows."""
         return (self.gained - self.lost) / self.rows
 
-    @property
-    def margin(self) -> float:
-        """Half of the 95 % interval."""
-        return Z * self._deviation
+    def interval(self, looks: int = 1) -> tuple[float, float]:
+        """The 95 % interval, which is not centred at `value`; corrected for `looks` comparisons (Bonferroni)."""
+        gained, lost, rows = self.gained + 1, self.lost + 1, self.rows + 2
+        middle, certain = (gained - lost) / rows, NormalDist().inv_cdf(1 - 0.025 / looks)
+        margin = certain * math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
+        return max(-1.0, middle - margin), min(1.0, middle + margin)
 
     @property
     def low(self) -> float:
-        return max(-1.0, self._middle - self.margin)
+        return self.interval()[0]
 
     @property
     def high(self) -> float:
-        return min(1.0, self._middle + self.margin)
+        return self.interval()[1]
+
+    def in_points(self, unit: str = "", looks: int = 1) -> str:
+        """The change and its interval in points of accuracy.
+
+        >>> Change(gained=30, lost=10, rows=200).in_points()
+        '+10.0 (+3.8 to +16.0)'
+        """
+        low, high = self.interval(looks)
+        return f"{100 * self.value:+.1f}{unit} ({100 * low:+.1f} to {100 * high:+.1f})"
 
     @property
     def difference(self) -> str:
@@ -104,8 +115,7 @@ class Change:
 
     def is_below(self, limit: float, looks: int = 1) -> bool:
         """Whether significantly more than `limit` was lost, at 2.5 %, corrected for `looks` comparisons (Bonferroni)."""
-        certain = NormalDist().inv_cdf(1 - 0.025 / looks)
-        return self._middle + certain * self._deviation < -limit
+        return self.interval(looks)[1] < -limit
 
     def to_json(self) -> dict[str, Json]:
         return {
@@ -115,15 +125,6 @@ class Change:
             "difference": self.difference,
             "rows": self.rows,
         }
-
-    @property
-    def _middle(self) -> float:
-        return (self.gained - self.lost) / (self.rows + 2)
-
-    @property
-    def _deviation(self) -> float:
-        gained, lost, rows = self.gained + 1, self.lost + 1, self.rows + 2
-        return math.sqrt(gained + lost - (gained - lost) ** 2 / rows) / rows
 
 
 def balanced_accuracy(answers: Tensor, labels: Tensor) -> float:
