@@ -26,6 +26,11 @@ from zoos import HAZY, TASKS, small_zoo
 pytestmark = pytest.mark.slow  # zoos are grown
 
 
+def run_of(out: Path, method: str) -> Path:
+    (folder,) = out.glob(f"{method}-*")
+    return folder
+
+
 def test_all_that_cannot_be_told_from_the_best_is_marked_and_bars_are_intervals() -> None:
     standings = [
         Standing(name, accuracy, low, high, accuracy, 1.0, 10, 0.5, 0)
@@ -92,7 +97,7 @@ def test_a_rare_class_counts_as_much_as_a_frequent_one_in_the_balanced_accuracy_
     zoo.learn(Task(HAZY[0].name, *rows, ("alone",), part=True), new_classes=["alone"])  # no row of it is held out
     standings = {each.name: each for each in run_to_end(iter_compare(zoo, tmp_path / "out", epochs=1))}
     for name, method in METHODS.items():
-        learner, recalls, shares = load(tmp_path / "out" / method), [], []
+        learner, recalls, shares = load(run_of(tmp_path / "out", method)), [], []
         for task in zoo.tasks:
             test, classes = zoo.task(task).test, zoo.tasks[task].classes
             said = [learner.classes[task][place] for place in learner.predict_proba(test.x, task).argmax(dim=1)]
@@ -122,9 +127,27 @@ def test_the_command_writes_a_table_and_a_figure_and_trains_nothing_twice(zoo, c
     assert sum(point["series"] == "each, balanced" for point in points) == 3 * 5
     assert "balanced, %" in (out / "compared.md").read_text()
     assert (out / "compared.svg").read_text().startswith("<?xml")
-    first = Results.load(out / "isolated").episodes
+    first = Results.load(run_of(out, "isolated")).episodes
     said(capsys, "compare", "zoo", "--epochs", "1")
-    assert Results.load(out / "isolated").episodes == first
+    assert Results.load(run_of(out, "isolated")).episodes == first
+
+
+def test_a_zoo_is_compared_again_after_a_lesson_an_undo_and_with_other_epochs(zoo, tmp_path):
+    def rows_trained(epochs):
+        standings = run_to_end(iter_compare(zoo, tmp_path / "out", epochs))
+        return {each.name: each.rows_trained for each in standings}[ONCE]
+
+    at_hand = sum(len(task.train) for task in HAZY[:3])
+    assert rows_trained(1) == at_hand
+    runs = {*(tmp_path / "out").iterdir()}
+    zoo.learn(HAZY[3])
+    assert rows_trained(1) == at_hand + len(HAZY[3].train)
+    zoo.undo()
+    assert rows_trained(2) == 2 * at_hand
+    more = {*(tmp_path / "out").iterdir()}
+    assert len(more) == 3 * len(runs) == 9
+    assert rows_trained(1) == at_hand
+    assert {*(tmp_path / "out").iterdir()} == more, "what was trained before is found again"
 
 
 def test_what_cannot_be_compared_is_told(tmp_path):

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 from statistics import fmean
 
+from zoolearn.data.fingerprint import fingerprint
+from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.learner import Learner
 from zoolearn.runs.execute import Plan, execute
@@ -28,22 +31,33 @@ BYTES = 4  # of a weight
 def iter_compare(
     zoo: Zoo, out: Path, epochs: int | None = None, command: str = ""
 ) -> Generator[Step | Progress, None, list[Standing]]:
-    """The zoo and its rivals, which are trained one after another in folders of `out`; finished ones are reused."""
+    """The zoo and its rivals, which are trained one after another in folders of `out`.
+
+    Finished ones are reused; where rows, settings or the caller's code have changed, a folder has another name.
+    """
     specs = rival_specs(zoo, epochs)
     held_out = {name: zoo.accuracy(name).rows for name in zoo.tasks}
     found = {"the zoo": measure_zoo(zoo)}
     out.mkdir(parents=True, exist_ok=True)
     for done, (name, spec) in enumerate(specs.items()):
         yield Step(name, done, len(specs))
-        run = execute(spec, Plan(out=out / spec.method, checkpoint_every=1, command=command), spec.whole())
+        whole = spec.whole()
+        folder = out / name_run(spec, whole)
+        run = execute(spec, Plan(out=folder, checkpoint_every=1, command=command), whole)
         try:
             while True:
                 if isinstance(event := next(run), Progress):
                     yield event
         except StopIteration as end:
-            balanced = measure_balanced(zoo, load(out / spec.method, zoo.names))
+            balanced = measure_balanced(zoo, load(folder, zoo.names))
             found[name] = measure_run(name, end.value, held_out, balanced)
     return [*found.values(), add_retraining(found[ONCE], rows_at_hand(zoo))]
+
+
+def name_run(spec: RunSpec, whole: Benchmark) -> str:
+    """The folder of a run: its method, and a digest of its settings, rows and code."""
+    parts = [spec.identity, fingerprint(whole), *map(str, sorted(spec.source.items()))]
+    return f"{spec.method}-{blake2b(repr(parts).encode(), digest_size=4).hexdigest()}"
 
 
 def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
