@@ -369,6 +369,8 @@ def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_a
     trained = set().union(*(row_set(x) for _, training, x in passes if training))
     assert trained == row_set(STRIPES.train.x)
     assert [net for net, _ in isolated.voters("stripes")] == [member.net for member in isolated.members[-2:]]
+    assert len(isolated.members) == 6
+    assert isolated.num_parameters == sum(member.net.num_parameters for member in isolated.members[2:]), "that vote"
     assert isolated.stored_samples == 48
 
 

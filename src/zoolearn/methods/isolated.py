@@ -53,6 +53,11 @@ class Isolated(KeepsRows):
                 "from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
             )
 
+    @property
+    def num_parameters(self) -> int:
+        """Of the nets that vote: those of a task that grew since are not needed."""
+        return sum(net.num_parameters for task in self.classes for net, _ in self.voters(task))
+
     def independent_trainings(self, episode: int) -> Sequence[int]:
         places = [("network", number) for number in range(self.networks)] if self.networks > 1 else [()]
         return [derive(self.seed, "episode", episode, *place) for place in places]
