@@ -20,7 +20,17 @@ from zoolearn.runs.standing import Standing
 from zoolearn.runs.store import load
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo.learning.scores import Share
-from zoolearn.zoo.rivals import EACH_TIME, FINE_TUNED, ISOLATED, METHODS, ONCE, iter_compare, mean_interval, rival_specs
+from zoolearn.zoo.rivals import (
+    EACH_TIME,
+    FINE_TUNED,
+    ISOLATED,
+    METHODS,
+    ONCE,
+    iter_compare,
+    list_differences,
+    mean_interval,
+    rival_specs,
+)
 from zoos import HAZY, TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -148,6 +158,17 @@ def test_a_zoo_is_compared_again_after_a_lesson_an_undo_and_with_other_epochs(zo
     assert len(more) == 3 * len(runs) == 9
     assert rows_trained(1) == at_hand
     assert {*(tmp_path / "out").iterdir()} == more, "what was trained before is found again"
+
+
+def test_costs_of_members_that_were_deleted_are_said_to_be_missing(zoo):
+    said_so = "are of those that are left alone"
+    assert said_so not in " ".join(list_differences(zoo))
+    zoo.prune(loss=1.0)
+    assert said_so not in " ".join(list_differences(zoo)), "it can be taken back, and all are there"
+    assert zoo.commit_pruning() > 0
+    assert said_so in " ".join(list_differences(zoo))
+    zoo.learn(HAZY[3])
+    assert said_so in " ".join(list_differences(zoo))
 
 
 def test_what_cannot_be_compared_is_told(tmp_path):

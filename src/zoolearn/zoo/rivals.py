@@ -97,6 +97,13 @@ def rows_trained(zoo: Zoo) -> int | None:
     return None if None in counts else sum(count for count in counts if count is not None)
 
 
+def lacks_members(zoo: Zoo) -> bool:
+    """Whether members were deleted: a number is missing, or an episode that trained one has none left."""
+    trained = {episode.number for episode in zoo.index.episodes if episode.tasks}
+    numbers = [member.number for member in zoo.members]
+    return not trained <= {member.episode for member in zoo.members} or numbers != [*range(1, len(numbers) + 1)]
+
+
 def rows_at_hand(zoo: Zoo) -> list[int]:
     """The stored training rows of each task, or of each part of one, in the order of arrival."""
     return [len(task.train) for task in StoredTasks.at(str(zoo.path)).benchmark()]
@@ -167,6 +174,11 @@ def list_differences(zoo: Zoo, epochs: int | None = None) -> tuple[str, ...]:
         "after each lesson only the last training was done; the cost of the earlier ones is computed from their rows.",
         "Megabytes are of the nets; `rows kept` are the training rows that each needs for the next lesson.",
     ]
+    if lacks_members(zoo):
+        sentences.append(
+            "Members of the zoo were deleted (`zoo prune --commit` or `zoo forget`), and what they took is not recorded: its "
+            "seconds and rows trained, and what follows from them for its rivals' epochs, are of those that are left alone."
+        )
     if settings.descends:
         sentences.append(
             "The zoo's members grow out of those before them, with heads fitted to rows; its rivals start from scratch."
