@@ -11,6 +11,8 @@ from msgspec.structs import replace as changed
 
 import zoolearn
 from test_zoo_cli import said
+from toys import pictures
+from zoolearn.data.arrivals import part_by_class
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.lab.beside import beside_figure, beside_table
@@ -171,8 +173,18 @@ def test_costs_of_members_that_were_deleted_are_said_to_be_missing(zoo):
     assert said_so in " ".join(list_differences(zoo))
 
 
+def test_a_zoo_of_one_task_that_grew_is_compared_too(tmp_path):
+    first, later = part_by_class(pictures("garden", classes=3), [[0, 1], [2]])
+    zoo = small_zoo(tmp_path / "zoo", [first])
+    zoo.learn(later, new_classes=[*later.classes])
+    standings = {each.name: each for each in run_to_end(iter_compare(zoo, tmp_path / "out", epochs=1))}
+    sizes = len(first.train), len(later.train)
+    assert standings[ISOLATED].rows_trained == 2 * sizes[0] + sizes[1], "again on all rows when the task grew"
+    assert standings[FINE_TUNED].rows_trained == sum(sizes)
+
+
 def test_what_cannot_be_compared_is_told(tmp_path):
-    with pytest.raises(DataError, match="has fewer than two tasks; a comparison is about what a later task does"):
+    with pytest.raises(DataError, match="has had fewer than two lessons; a comparison is about what a later one does"):
         rival_specs(small_zoo(tmp_path / "one", TASKS[:1]))
     zoo = small_zoo(tmp_path / "two", TASKS[:2])
     zoo._index = zoo.index.with_entries(members=[changed(member, rows_trained=None) for member in zoo.members])

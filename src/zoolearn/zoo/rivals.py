@@ -65,9 +65,10 @@ def rival_specs(zoo: Zoo, epochs: int | None = None) -> dict[str, RunSpec]:
 
     `epochs` default to as many rows in all as the zoo's members were trained on.
     """
-    if len(zoo.tasks) < 2:
+    if sum(not arrival.corrects for entry in zoo.tasks.values() for arrival in entry.arrivals) < 2:
         raise DataError(
-            f"{zoo.path} has fewer than two tasks; a comparison is about what a later task does to others: `zoo learn` another"
+            f"{zoo.path} has had fewer than two lessons; a comparison is about what a later one does to earlier ones: `zoo learn` "
+            "another task, or more of this one"
         )
     epochs = epochs or _count_epochs(zoo)
     made_by = StoredTasks.at(str(zoo.path))
