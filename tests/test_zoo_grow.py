@@ -243,6 +243,18 @@ def test_learn_tells_what_it_understood_and_asks_before_a_class_is_new(tmp_path,
     assert zoolearn.open(path).tasks["garden"].classes == (*FIRST.classes, "egret")
 
 
+def test_accuracies_among_more_classes_are_marked_where_they_are_shown_over_time(tmp_path, capsys):
+    zoo = garden(tmp_path / "zoo")
+    zoo.learn(EGRET, new_classes=["egret"])
+    *before, after = [f"{measure.accuracy:.1%}" for _, measure in zoo.index.history["garden"]]
+    trail = f"accuracy after each episode that changed it: {', '.join(before)} | 3 classes: {after}"
+    assert trail in " ".join(said(capsys, "show", str(zoo.path), "garden").split())
+    told = said(capsys, "show", str(zoo.path))
+    (line,) = (line for line in told.splitlines() if line.startswith("garden ") and "%" not in line and "|" in line)
+    assert len(line.split()[-1].split("|")[0]) == len(before)
+    assert "behind a | there are more classes to tell apart" in told
+
+
 def test_learn_takes_yes_but_not_for_a_likely_typo(tmp_path, capsys):
     path = garden(tmp_path / "zoo").path
     slip = saved(tmp_path, "slip.npz", replace(EGRET, classes=("herron",)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from shlex import quote
 from typing import Annotated
 
@@ -76,9 +77,7 @@ def _show_task(zoo: Zoo, name: str, console: Console) -> None:
     )
     trail = _trail(zoo, name)
     if len(trail) > 1:
-        console.print(
-            f"accuracy after each episode that changed it: {', '.join(f'{value:.1%}' for value in trail[-20:])}"
-        )
+        console.print(f"accuracy after each episode that changed it: {format_trail(trail[-20:])}")
 
 
 def _growths(entry: TaskEntry) -> str:
@@ -86,8 +85,24 @@ def _growths(entry: TaskEntry) -> str:
     return f", grown or corrected in {', '.join(later)}" if later else ""
 
 
-def _trail(zoo: Zoo, name: str) -> list[float]:
-    return [measure.accuracy for _, measure in zoo.index.history[name]]
+def _trail(zoo: Zoo, name: str) -> list[tuple[int, float]]:
+    """The number of classes and the accuracy after each episode that changed a task."""
+    entry = zoo.tasks[name]
+    return [(len(entry.as_of(number).classes), measure.accuracy) for number, measure in zoo.index.history[name]]
+
+
+def format_trail(trail: Sequence[tuple[int, float]]) -> str:
+    """Accuracies over time; one among more classes is no sequel of those before.
+
+    >>> format_trail([(3, 0.98), (3, 1.0), (60, 0.158)])
+    '98.0%, 100.0% | 60 classes: 15.8%'
+    """
+    groups = [(classes, ", ".join(f"{value:.1%}" for _, value in group)) for classes, group in groupby(trail, _classes)]
+    return " | ".join([groups[0][1], *(f"{classes} classes: {shown}" for classes, shown in groups[1:])])
+
+
+def _classes(step: tuple[int, float]) -> int:
+    return step[0]
 
 
 def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
@@ -110,7 +125,7 @@ def _tasks(zoo: Zoo, names: Sequence[str]) -> Table:
             f"{100 * now.balanced:.1f}",
             f"{100 * majority:.1f}",
             (DOUBT if is_overconfident(accuracy, now.confidence) else "") + f"{100 * now.confidence:.1f}",
-            sparkline(_trail(zoo, name)[-LONGEST_TRAIL:]),
+            draw_trail(_trail(zoo, name)[-LONGEST_TRAIL:]),
         )
         rows.append(row)
     return make_table([*header, trail], rows, words=(trail,), gap=1)
@@ -127,11 +142,22 @@ def _explain(zoo: Zoo, names: Sequence[str]) -> str:
         "[dim]accuracy on held-out rows in %, and where it lies with 95 % certainty; balanced: the mean of its classes' own; most freq.: the accuracy of always "
         "naming the most frequent class; confidence: the mean probability of the class that is named[/]"
     ]
+    if any(len({*map(_classes, _trail(zoo, name))}) > 1 for name in names):
+        lines.append("[dim]over time: behind a | there are more classes to tell apart[/]")
     if poor:
         lines.append(f"! accuracy not surely above that of always naming one class: {escape(', '.join(poor))}")
     if proud:
         lines.append(f"! surer than right (its probabilities are too high): {escape(', '.join(proud))}")
     return "\n".join(lines)
+
+
+def draw_trail(trail: Sequence[tuple[int, float]]) -> str:
+    """Accuracies over time as bars, with a line where classes came.
+
+    >>> draw_trail([(3, 0.98), (3, 1.0), (60, 0.158)])
+    '██|▂'
+    """
+    return "|".join(sparkline([value for _, value in group]) for _, group in groupby(trail, _classes))
 
 
 def sparkline(values: Sequence[float]) -> str:
