@@ -255,6 +255,17 @@ def test_accuracies_among_more_classes_are_marked_where_they_are_shown_over_time
     assert "behind a | there are more classes to tell apart" in told
 
 
+def test_of_many_new_classes_some_are_printed_unless_all_are_wanted(tmp_path, capsys):
+    zoo, many = garden(tmp_path / "zoo"), pictures("garden", classes=25, per_class=5)
+    data = saved(tmp_path, "many.npz", replace(many, classes=tuple(f"bird {number}" for number in range(25))))
+    line = ["learn", str(zoo.path), "garden", data, "--yes", "--epochs", "1"]
+    told = said(capsys, *line)
+    assert re.findall(r"^new class (bird \d+): ", told, re.MULTILINE) == [f"bird {number}" for number in range(20, 25)]
+    assert "... 20 more; --all prints them" in told
+    zoo.undo()
+    assert said(capsys, *line, "--all").count("\nnew class bird ") == 25
+
+
 def test_learn_takes_yes_but_not_for_a_likely_typo(tmp_path, capsys):
     path = garden(tmp_path / "zoo").path
     slip = saved(tmp_path, "slip.npz", replace(EGRET, classes=("herron",)))

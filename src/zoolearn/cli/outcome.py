@@ -30,7 +30,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
     console.print(f"episode {learned.episode}: {how} {escape(learned.task)}{beside} in {learned.seconds:.1f} s")
     show_scores(learned.scores, console, "on held-out rows")
     if learned.task in learned.changes:
-        _show_growth(learned, console)
+        _show_growth(learned, console, everything=everything)
     earlier = [name for name in learned.after if name != learned.task]
     if earlier:
         names, rest = cut_to_screen(earlier, learned.changes, everything=everything)
@@ -49,7 +49,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
             console.print("no difference can be seen in any earlier task: what changed may be chance")
 
 
-def _show_growth(learned: Learned, console: Console) -> None:
+def _show_growth(learned: Learned, console: Console, *, everything: bool) -> None:
     """Prints the accuracies on the earlier and the new rows and classes of a task that grew."""
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
@@ -65,10 +65,13 @@ def _show_growth(learned: Learned, console: Console) -> None:
         console.print(
             f"its earlier classes, beside the new: {beside.value:.1%}, {format_interval(beside)} % with 95 % certainty"
         )
-    for name in learned.new_classes:
+    names, rest = cut_to_screen(learned.new_classes, (), everything=everything)
+    for name in names:
         share = learned.scores.of_class(name)
         shown = _format_share(share) if share.rows else "no row of it is held out"
         console.print(Text(f"new class {name}: {shown}"))
+    if rest:
+        console.print(rest)
 
 
 def _format_share(share: Share) -> str:
