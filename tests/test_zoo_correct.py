@@ -1,5 +1,6 @@
 """Rows of a zoo are corrected or deleted, heads are fitted again to more rows, and both can be undone."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -142,6 +143,19 @@ def test_where_only_held_out_rows_change_the_task_is_measured_again_and_nothing_
     assert zoo.scores("garden").of_class("stork").rows == 0
     zoo.undo()
     assert zoo.scores("garden").of_class("stork").rows == len(wrong)
+
+
+def test_a_correction_shows_what_it_did_to_its_task_and_to_others(tmp_path, capsys):
+    zoo = garden(tmp_path / "zoo")
+    before = {name: zoo.measure(name).accuracy for name in zoo.tasks}
+    (tmp_path / "right.csv").write_text("row,label\n1,\n")
+    told = said(capsys, "correct", str(zoo.path), "garden", str(tmp_path / "right.csv"), "--epochs", "1")
+    zoo = zoolearn.open(zoo.path)
+    assert re.search(rf"^its answers: .* points .* on {len(FIRST.test)} rows held out before", told, re.MULTILINE)
+    for name in ("stripes", "dots"):
+        (line,) = (line.split() for line in told.splitlines() if line.startswith(f"{name} "))
+        assert line[1:3] == [f"{before[name]:.1%}", f"{zoo.measure(name).accuracy:.1%}"]
+    assert f"forward: {zoo.measure('garden').accuracy:.1%} on the corrected task" in told
 
 
 def test_rows_are_listed_edited_and_found_by_the_paths_that_they_were_learned_from(tmp_path, capsys):

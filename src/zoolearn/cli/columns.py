@@ -52,8 +52,10 @@ def make_table(
     return table
 
 
-def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: bool) -> tuple[list[str], str]:
+def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: bool | None) -> tuple[list[str], str]:
     """The names to print, in order: of more than a screen some, `first` ones preferred, then the newest; and a note on the rest.
+
+    `everything` is None for a command that cannot print all.
 
     >>> names = [f"task {number}" for number in range(1000)]
     >>> shown, rest = cut_to_screen(names, ["task 7"], everything=False)
@@ -65,4 +67,5 @@ def cut_to_screen(names: Sequence[str], first: Collection[str], *, everything: b
     wanted = [name for name in names if name in first][-SOME:]
     others = [name for name in names if name not in first]
     chosen = {*wanted, *others[len(others) - (SOME - len(wanted)) :]}
-    return [name for name in names if name in chosen], f"... {len(names) - len(chosen):,} more; --all prints them"
+    way = "" if everything is None else "; --all prints them"
+    return [name for name in names if name in chosen], f"... {len(names) - len(chosen):,} more{way}"

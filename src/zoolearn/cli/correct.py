@@ -15,6 +15,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow
 from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
+from zoolearn.cli.outcome import show_outcome
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.words import duration, some
@@ -46,7 +47,7 @@ class CorrectOptions:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Corrects rows and shows what that did to the task."""
+    """Corrects rows and shows what that did to all tasks."""
     options = parse(CorrectOptions, arguments, "zoo correct", IDEA)
     zoo = Zoo(options.folder)
     if options.list:
@@ -66,8 +67,11 @@ def main(arguments: Sequence[str]) -> None:
     learned = follow(
         zoo.iter_correct(options.name, _read_table(options.file), epochs=options.epochs), console, also=show_correction
     )
-    how = f"trained on {', '.join(learned.trained_on)}" if learned.trained_on else "measured again, nothing was trained"
-    console.print(Text(f"episode {learned.episode}: {how}"))
+    if learned.trained_on:
+        trains = zoo.settings.features is None
+        show_outcome(learned, console, everything=None, trains=trains, known="the corrected task")
+        return
+    console.print(f"episode {learned.episode}: measured again, nothing was trained")
     show_scores(learned.scores, console, "on held-out rows")
 
 

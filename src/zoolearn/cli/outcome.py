@@ -20,8 +20,18 @@ DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be 
 BLIND = 0.05  # accuracy that may be lost beyond what is allowed without a note that few rows cannot show it
 
 
-def show_outcome(learned: Learned, console: Console, *, everything: bool, trains: bool = True) -> None:
-    """Prints every task's accuracy before and after, and the new one's by class; on features nothing `trains`."""
+def show_outcome(
+    learned: Learned,
+    console: Console,
+    *,
+    everything: bool | None,
+    trains: bool = True,
+    known: str = "the task that grew",
+) -> None:
+    """Prints every task's accuracy before and after, and the new one's by class; on features nothing `trains`.
+
+    `known` is the task of the episode in words, if it was known before.
+    """
     others = [name for name in learned.trained_on if name != learned.task]
     beside = f", beside {', '.join(map(escape, others))}" if others else ""
     how = "trained on" if trains else "made a head for"
@@ -38,7 +48,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
         if rest:
             console.print(rest)
         differences = [learned.after[name].accuracy - _get_before(learned, name).accuracy for name in earlier]
-        which = "the task that grew" if learned.task in learned.changes else "the new task"
+        which = known if learned.task in learned.changes else "the new task"
         console.print(
             f"forward: {learned.after[learned.task].accuracy:.1%} on {which}; backward: "
             f"{100 * sum(differences) / len(earlier):+.2f} points on {plural(len(earlier), 'earlier task')}, on average"
@@ -49,7 +59,7 @@ def show_outcome(learned: Learned, console: Console, *, everything: bool, trains
             console.print("no difference can be seen in any earlier task: what changed may be chance")
 
 
-def _show_growth(learned: Learned, console: Console, *, everything: bool) -> None:
+def _show_growth(learned: Learned, console: Console, *, everything: bool | None) -> None:
     """Prints the accuracies on the earlier and the new rows and classes of a task that grew."""
     change = learned.changes[learned.task]
     what = "its earlier classes, told apart among themselves" if learned.new_classes else "its answers"
