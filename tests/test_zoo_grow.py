@@ -1,6 +1,7 @@
 """A task of a zoo grows: more rows, new classes, undo, questions as of an episode, and what is refused."""
 
 import re
+import shlex
 from dataclasses import replace
 
 import numpy as np
@@ -277,6 +278,38 @@ def test_learn_takes_yes_but_not_for_a_likely_typo(tmp_path, capsys):
     said(capsys, "learn", str(path), "garden", data, "--yes", "--epochs", "2")
     assert zoolearn.open(path).tasks["garden"].classes == (*FIRST.classes, "herron", "kestrel")
     assert "grown" in said(capsys, "log", str(path))
+
+
+def suggested(out):
+    """The words of the command that an error suggests."""
+    return shlex.split(" ".join(out.split()).rpartition("if that is meant: zoo ")[2])
+
+
+def test_what_learn_suggests_works_with_all_new_classes_announced_together(tmp_path, capsys):
+    path = garden(tmp_path / "zoo").path
+    both = saved(tmp_path, "both.npz", replace(EGRET, classes=("--yes",)), KESTREL)
+    line = ["learn", str(path), "garden", both, "--epochs", "2"]
+    out = " ".join(said(capsys, *line, "--new-class", "kestrle", code=1).split())
+    assert "'kestrle' was announced as new, but has no row; did you mean 'kestrel'?" in out
+    again = suggested(said(capsys, *line, "--new-class", "kestrel", code=1))
+    assert again == [*line, "--new-class=--yes", "kestrel"]
+    said(capsys, *again)
+    assert zoolearn.open(path).tasks["garden"].classes == (*FIRST.classes, "--yes", "kestrel")
+    slips = saved(tmp_path, "slips.npz", replace(pictures("garden", seed=5), classes=("herron", "otter")))
+    out = said(capsys, *line[:3], slips, "--yes", code=1)
+    assert "--yes does not cover names that may be typos" in " ".join(out.split())
+    assert suggested(out) == [*line[:3], slips, "--yes", "--new-class", "herron"]
+
+
+@pytest.mark.parametrize(("slips", "flags"), [((), []), (("herron",), ["--new-class", "herron"])])
+def test_of_many_new_classes_only_likely_typos_are_named(tmp_path, capsys, slips, flags):
+    path = garden(tmp_path / "zoo").path
+    names = [*slips, *(f"owl {number}" for number in range(11 - len(slips)))]
+    data = saved(tmp_path, "many.npz", *(replace(EGRET, classes=(name,)) for name in names))
+    line = ["learn", str(path), "garden", data, "--epochs", "2"]
+    assert suggested(said(capsys, *line, code=1)) == [*line, "--yes", *flags]
+    with pytest.raises(DataError, match="new_classes=.*'owl 9'" if slips else "new_classes='any'"):
+        zoolearn.open(path).learn_from("garden", data)
 
 
 def test_a_folder_that_was_learned_before_and_has_more_in_it_is_learned_but_for_what_is_known(tmp_path):

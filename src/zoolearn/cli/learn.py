@@ -168,6 +168,7 @@ def _confirm_classes(
 
     A typo must not become a class: `--yes` confirms only those that do not resemble a known one.
     """
+    growth.check_rows(options.new_class)
     if options.dry_run:
         console.print(Text("; ".join([str(growth), *growth.doubts()])))
         return (*growth.new,)
@@ -179,13 +180,35 @@ def _confirm_classes(
     if not unannounced:
         return (*sorted({*names}),)
     if not sys.stdin.isatty():  # no answer is not a yes
+        why = "--yes does not cover names that may be typos" if options.yes else "there is no terminal to ask on"
         raise SettingsError(
-            f"{plural(len(unannounced), 'class is', 'classes are')} new, and there is no terminal to ask on; if that is meant: "
-            f"{join(['zoo', 'learn', *arguments, '--new-class', *unannounced])}"
+            f"{plural(len(unannounced), 'class is', 'classes are')} new, and {why}; if that is meant: "
+            f"{join(['zoo', 'learn', *_announce(growth, unannounced, options, arguments)])}"
         )
     what = plural(len(unannounced), "new class", "new classes")
     answer = input(f"Learn {'it' if len(unannounced) == 1 else 'them'} as {what} ({', '.join(unannounced)})? [y/N] ")
     return (*growth.new,) if answer.strip().lower() in ("y", "yes") else None
+
+
+def _announce(growth: Growth, names: Sequence[str], options: LearnOptions, arguments: Sequence[str]) -> list[str]:
+    """The same arguments with new classes announced: by name, those with a dash first, or by `--yes` if they are many."""
+    many = not options.yes and (len(names) > MOST_NAMED or sum(name.startswith("-") for name in names) > 1)
+    named = [*options.new_class, *(growth.typos if many else names)]
+    words = [*_drop_flag(arguments, "--new-class"), *(["--yes"] if many else [])]
+    if not named:
+        return words
+    first, *rest = sorted(dict.fromkeys(named), key=lambda name: not name.startswith("-"))
+    return [*words, *([f"--new-class={first}"] if first.startswith("-") else ["--new-class", first]), *rest]
+
+
+def _drop_flag(arguments: Sequence[str], flag: str) -> list[str]:
+    """The arguments without a flag and the values after it."""
+    kept, dropping = list[str](), False
+    for word in arguments:
+        if word.startswith("--"):
+            dropping = word.partition("=")[0].replace("_", "-") == flag
+        kept += [] if dropping else [word]
+    return kept
 
 
 def _create(folder: Path, features: Given | None) -> Zoo:

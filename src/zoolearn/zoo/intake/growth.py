@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from shlex import join
 from typing import Literal
 
@@ -65,15 +66,23 @@ class Growth:
 
     def check(self, announced: NewClasses) -> None:
         """Raises on a new class that was not announced, and on an announced one without rows."""
-        missing = [name for name in announced if name not in self.new] if announced != "any" else []
-        if missing:
-            why = "is known already" if missing[0] in self.more else "has no row"
-            raise DataError(f"{self}; class {missing[0]!r} was announced as new, but {why}")
+        self.check_rows(announced)
         names = self.unannounced(announced)
         if names:
-            flags = join(["--new-class", *names[:MOST_NAMED]])
-            words = "; ".join([str(self), *self.doubts()])
-            raise DataError(f"{words}; announce what is meant to be new: {flags} (new_classes={names[:MOST_NAMED]!r})")
+            any_other = len(names) > MOST_NAMED and not self.typos
+            how = (
+                "--yes (new_classes='any')" if any_other else f"{join(['--new-class', *names])} (new_classes={names!r})"
+            )
+            raise DataError(f"{'; '.join([str(self), *self.doubts()])}; announce what is meant to be new: {how}")
+
+    def check_rows(self, announced: NewClasses) -> None:
+        """Raises on an announced class without rows, or that is known already."""
+        missing = [name for name in announced if name not in self.new] if announced != "any" else []
+        if missing:
+            near = get_close_matches(missing[0], [name for name in self.new if name not in announced], n=1)
+            why = "is known already" if missing[0] in self.more else "has no row"
+            guess = f"; did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"{self}; class {missing[0]!r} was announced as new, but {why}{guess}")
 
 
 def find_similar(name: str, known: Collection[str]) -> str | None:
