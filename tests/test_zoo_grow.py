@@ -326,6 +326,14 @@ def test_a_folder_that_was_learned_before_and_has_more_in_it_is_learned_but_for_
     assert {*entry.arrivals[1].counts} == {"egret"}
 
 
+def test_all_rows_stored_under_another_label_are_counted_held_out_or_not(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    both = Examples(torch.cat([FIRST.train.x, FIRST.test.x]), 1 - torch.cat([FIRST.train.y, FIRST.test.y]))
+    turned = Task("garden", both, FIRST.test.select(torch.empty(0, dtype=torch.int64)), FIRST.classes, part=True)
+    with pytest.raises(DataError, match=rf"^{len(both)} rows stored already under another label"):
+        zoo.learn(turned)
+
+
 def test_a_class_of_one_row_is_learned_with_a_word_of_warning(tmp_path):
     zoo = garden(tmp_path / "zoo")
     one = replace(EGRET, train=EGRET.train.select(torch.tensor([0])))

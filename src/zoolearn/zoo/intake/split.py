@@ -103,17 +103,10 @@ def find_known_rows(
     trained on) unless it is skipped.
     """
     stored = {side: _labels_of(folder, entry, side) for side in ("held", "train")}
+    _check_labels([*stored.values()], read, classes)
     found: list[set[int]] = []
     for place, taken in enumerate(read):
-        digests, labels = taken.prints.all.tolist(), taken.labels.tolist()
-        for known in stored.values():
-            odd = [row for row, digest in enumerate(digests) if known.get(digest, labels[row]) != labels[row]]
-            if odd:
-                was = classes[known[digests[odd[0]]]]
-                raise DataError(
-                    f"{plural(len(odd), 'row')} stored already under another label ({_names(taken, odd)}; the first as {was!r}); "
-                    "leave them out, or change what is stored (`zoo correct`)"
-                )
+        digests = taken.prints.all.tolist()
         other = stored["held" if place == 0 else "train"]
         crossed = [row for row, digest in enumerate(digests) if digest in other]
         if crossed and not skip_known:
@@ -126,6 +119,19 @@ def find_known_rows(
             {row for row, digest in enumerate(digests) if digest in stored["held"] or digest in stored["train"]}
         )
     return found
+
+
+def _check_labels(stored: Sequence[dict[int, int]], read: Sequence[Taken], classes: Sequence[str]) -> None:
+    """Raises on rows that are stored under another label, on whichever side."""
+    odd: dict[str, int] = {}  # names of rows, and the labels that they have in store
+    for taken in read:
+        for row, digest, label in zip(taken.rows, taken.prints.all.tolist(), taken.labels.tolist(), strict=True):
+            odd |= {taken.source.name(row): known[digest] for known in stored if known.get(digest, label) != label}
+    if odd:
+        raise DataError(
+            f"{plural(len(odd), 'row')} stored already under another label ({some([*odd])}; the first as "
+            f"{classes[next(iter(odd.values()))]!r}); leave them out, or change what is stored (`zoo correct`)"
+        )
 
 
 def _labels_of(folder: ZooFolder, entry: TaskEntry, side: str) -> dict[int, int]:
