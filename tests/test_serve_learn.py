@@ -225,6 +225,9 @@ class TestLearning:
             one = zipped({name: data for name, data in files().items() if "kind 1" in name})
             alone = client.post("/tasks/alone", one, "application/zip")
             assert (alone.status, "one class, 'kind 1'" in alone.detail) == (422, True)
+            spaced = zipped({name.replace("kind 1", "kind 1 "): data for name, data in files().items()})
+            refused = client.post("/tasks/spaced", spaced, "application/zip")
+            assert (refused.status, "'kind 1 ', with spaces around it" in refused.detail) == (422, True)
             assert "zoo_trainings_learned 1" in client.get("/metrics").body.decode()
             assert left_behind(folder) == []
         assert zoolearn.open(folder).tasks["new/kinds"].classes == ("kind 0", "kind 1")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import zoolearn
+from servers import png
 from test_zoo_cli import said
 from toys import contents, pictures
 from zoolearn.beyond.warm_start import WarmStart
@@ -355,3 +356,24 @@ def test_who_saw_one_row_of_a_class_counts_for_as_little_once_many_have_come(tmp
     assert weights[0] == len(FIRST.train) / (len(FIRST.train) + len(EGRET.train)), "it says nothing of that class"
     votes = [member.votes["garden"] for member in list_members(zoo.index, voters, lambda entry: zoo.net(entry.number))]
     assert vote_weights(votes) == weights, "a learner that goes on counts alike"
+
+
+def test_a_class_with_spaces_around_its_name_is_refused_from_wherever_it_comes(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    table = tmp_path / "rows.csv"
+    table.write_text("a,b,label\n1,2, cat\n2,1,dog\n1,3, cat\n3,1,dog\n")
+    for kind in (" cat", "dog"):
+        (tmp_path / "pictures" / kind).mkdir(parents=True)
+        for number in range(2):
+            (tmp_path / "pictures" / kind / f"{number}.png").write_bytes(png(EGRET.train.x[number].numpy()))
+    named = "a class is named ' cat', with spaces around it; name it 'cat'"
+    spaced = replace(EGRET, classes=(" cat",))
+    for learn in (
+        lambda: zoo.learn(spaced, new_classes="any"),
+        lambda: zoo.learn(replace(FIRST, name="new", classes=(" cat", "dog"))),
+        lambda: zoo.learn_from("garden", saved(tmp_path, "spaced.npz", spaced), new_classes=[" cat"]),
+        lambda: zoo.learn_from("new", tmp_path / "pictures"),
+        lambda: zoolearn.new(tmp_path / "table").learn_from("new", table),
+    ):
+        with pytest.raises(DataError, match=named):
+            learn()

@@ -22,7 +22,7 @@ from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.intake.extracting import row_ids, to_rows
-from zoolearn.zoo.intake.growth import Growth, NewClasses
+from zoolearn.zoo.intake.growth import Growth, NewClasses, check_spaces
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.leaks import Fingerprints, digest_rows, store_digests
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
@@ -153,6 +153,7 @@ def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_c
         growth.check(new_classes)
         return (*index.tasks[name].classes, *growth.new)
     classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
+    check_spaces(classes)
     if len(classes) < 2:
         raise DataError(
             f"{data.where} has one class, {classes[0]!r}, and task {name!r} is new: there is nothing to tell it from; give "
@@ -168,6 +169,7 @@ def store_task(
     check_name(task.name, index)
     for name in task.classes:
         _check_odd_name("class", name)
+    check_spaces(task.classes)
     settings = _complete_settings(task, index.settings) if not index.tasks else index.settings
     found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]

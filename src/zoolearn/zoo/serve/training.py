@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from zoolearn.errors import StoreError
+from zoolearn.errors import DataError, StoreError
 from zoolearn.locks import lock_folder
 from zoolearn.zoo.disk.arrivals import TaskEntry
-from zoolearn.zoo.intake.growth import Growth
+from zoolearn.zoo.intake.growth import Growth, check_spaces
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.problems import Problem, service_unavailable
@@ -115,7 +115,11 @@ def remove_left_behind() -> None:
 
 
 def _check_classes(counts: Mapping[str, int], known: TaskEntry | None, announced: Sequence[str]) -> None:
-    """Raises on a new task of one class, and on new classes of a known one that are not announced."""
+    """Raises on a new task of one class, on spaces around names, and on new classes of a known task that are not announced."""
+    try:
+        check_spaces(counts.keys() - ({*known.classes} if known else {*()}))
+    except DataError as error:
+        raise Problem(422, str(error)) from error
     if known is None:
         if len(counts) < 2:
             raise Problem(422, f"the archive has one class, {next(iter(counts))[:80]!r}; a new task needs at least two")
