@@ -377,3 +377,14 @@ def test_a_class_with_spaces_around_its_name_is_refused_from_wherever_it_comes(t
     ):
         with pytest.raises(DataError, match=named):
             learn()
+
+
+def test_a_new_class_given_as_a_plain_text_is_one_class(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    with pytest.raises(DataError, match="class 'egre' was announced as new, but has no row; did you mean 'egret'"):
+        zoo.learn(EGRET, new_classes="egre")
+    twice = replace(EGRET, classes=("🐱",))
+    with pytest.raises(DataError, match="class '🐱🐱' was announced"):
+        zoo.learn(twice, new_classes="🐱🐱")
+    zoo.learn(EGRET, new_classes="egret")
+    assert zoo.tasks["garden"].classes == (*FIRST.classes, "egret")

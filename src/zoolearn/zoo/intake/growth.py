@@ -66,7 +66,8 @@ class Growth:
         return [f"{name!r} is nearly {other!r}, which is known: a typo?" for name, other in self.typos.items()]
 
     def check(self, announced: NewClasses) -> None:
-        """Raises on a new class that was not announced, and on an announced one without rows."""
+        """Raises on a new class that was not announced, and on an announced one without rows; a text is one name."""
+        announced = [announced] if isinstance(announced, str) and announced != "any" else announced
         self.check_rows(announced)
         names = self.unannounced(announced)
         if names:
