@@ -73,16 +73,16 @@ def iter_images(folder: Path, left_out: list[Broken] | None = None) -> Iterator[
             others.append(Broken(str(entry), NO_PICTURE))
 
 
-def natural(name: str) -> tuple[tuple[int, int | str], ...]:
-    """A key for sorting in natural order: 2 before 10, and -1 before both.
+def natural(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:
+    """A key for sorting in natural order: 2 before 10, and -1 before both; capitals decide between equals.
 
-    >>> sorted(["10", "b2", "2", "b10", "-1"], key=natural)
-    ['-1', '2', '10', 'b2', 'b10']
+    >>> sorted(["10", "b2", "2", "b10", "B2", "-1"], key=natural)
+    ['-1', '2', '10', 'B2', 'b2', 'b10']
     """
     if re.fullmatch("-[0-9]+", name):
-        return ((0, int(name)),)
+        return ((0, int(name)),), name
     parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((0, int(part)) if part[0] in "0123456789" else (1, part.casefold()) for part in parts)
+    return tuple((0, int(part)) if part[0] in "0123456789" else (1, part.casefold()) for part in parts), name
 
 
 def is_litter(name: str) -> bool:
