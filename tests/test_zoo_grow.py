@@ -21,6 +21,7 @@ from zoolearn.methods.parts.growth import feature_statistics
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
+from zoolearn.zoo.intake.growth import Growth, find_similar
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.recall import list_members
 from zoolearn.zoo.learning.scores import Change
@@ -388,3 +389,31 @@ def test_a_new_class_given_as_a_plain_text_is_one_class(tmp_path):
         zoo.learn(twice, new_classes="🐱🐱")
     zoo.learn(EGRET, new_classes="egret")
     assert zoo.tasks["garden"].classes == (*FIRST.classes, "egret")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "\N{FULLWIDTH LATIN SMALL LETTER H}E\N{FULLWIDTH LATIN CAPITAL LETTER R}\N{FULLWIDTH LATIN CAPITAL LETTER O}N",
+        "h\N{CYRILLIC SMALL LETTER IE}r\N{CYRILLIC SMALL LETTER O}n",
+        "hero n",
+    ],
+)
+def test_a_name_that_only_looks_like_a_known_one_may_be_a_typo(name):
+    assert find_similar(name, ["stork", "heron"]) == "heron"
+
+
+@pytest.mark.parametrize(("name", "known"), [("кот 1", "cat 1"), ("β-cell", "b-cells"), ("猫", "犬")])
+def test_names_in_other_scripts_are_names_of_their_own(name, known):
+    assert find_similar(name, [known]) is None
+
+
+def test_new_names_that_resemble_each_other_are_noted_of_a_growth_and_of_a_new_task(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    pair = {"classes": ("kestrel", "Kestrel")}
+    growth = Growth.of(zoo.tasks["garden"], pair["classes"])
+    assert growth.doubts() == ["some new names are nearly alike: 'Kestrel' and 'kestrel'; a typo?"]
+    growth.check("any")
+    data = saved(tmp_path, "pair.npz", replace(FIRST, name="new", **pair))
+    (reading,) = [event for event in zoo.iter_learn_from("new", data, epochs=1) if isinstance(event, Reading)]
+    assert growth.doubts()[0] in reading.notes

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from shlex import join
 from typing import Literal
+from unicodedata import name as unicode_name
+from unicodedata import normalize
 
 from zoolearn.errors import DataError
 from zoolearn.words import plural, some
@@ -62,8 +64,9 @@ class Growth:
         return [name for name in self.new if name not in announced]
 
     def doubts(self) -> list[str]:
-        """A sentence for each new class whose name resembles a known one."""
-        return [f"{name!r} is nearly {other!r}, which is known: a typo?" for name, other in self.typos.items()]
+        """A sentence for each new class whose name resembles a known one, and one for those that resemble each other."""
+        known = [f"{name!r} is nearly {other!r}, which is known: a typo?" for name, other in self.typos.items()]
+        return [*known, *note_similar([*self.new])]
 
     def check(self, announced: NewClasses) -> None:
         """Raises on a new class that was not announced, and on an announced one without rows; a text is one name."""
@@ -95,7 +98,7 @@ def check_spaces(names: Collection[str]) -> None:
 
 
 def find_similar(name: str, known: Collection[str]) -> str | None:
-    """The known name that this one may be a typo of: it differs by case, spaces or one letter.
+    """The known name that this one may be a typo of: it differs by case, spaces, width, script or one letter.
 
     >>> find_similar("Heron", ["heron"]), find_similar("herron", ["heron"]), find_similar("rat", ["cat"]), find_similar("class 2", ["class 1"])
     ('heron', 'heron', None, None)
@@ -103,12 +106,26 @@ def find_similar(name: str, known: Collection[str]) -> str | None:
     return next((other for other in known if _are_alike(_bare(name), _bare(other))), None)
 
 
+def note_similar(names: Sequence[str]) -> list[str]:
+    """A sentence about new names of which one may be a typo of the other, if there are such."""
+    pairs = list[str]()
+    seen = dict[str, list[str]]()  # names, by what is left of them without one letter: only those can be alike
+    for name in names:
+        bare = _bare(name)
+        forms = dict.fromkeys([bare, *(bare[:place] + bare[place + 1 :] for place in range(len(bare)))])
+        other = find_similar(name, [near for form in forms for near in seen.get(form, ())])
+        pairs += [] if other is None else [f"{other!r} and {name!r}"]
+        for form in forms:
+            seen.setdefault(form, []).append(name)
+    return [f"some new names are nearly alike: {some(pairs)}; a typo?"] if pairs else []
+
+
 def _bare(name: str) -> str:
-    return "".join(letter for letter in name.casefold() if letter not in " _-")
+    return "".join(letter for letter in normalize("NFKC", name).casefold() if letter not in " _-")
 
 
 def _are_alike(one: str, other: str) -> bool:
-    if one == other:
+    if one == other or _mixes_scripts(one, other):
         return True
     short, long = sorted((one, other), key=len)
     if len(short) < SHORTEST or len(long) > len(short) + 1:
@@ -119,3 +136,17 @@ def _are_alike(one: str, other: str) -> bool:
     swapped = short[start : start + 2] == long[start : start + 2][::-1]
     rest = start + (2 if swapped else 1)
     return short[rest:] == long[rest:] and not (short[start].isdigit() or long[start].isdigit())
+
+
+def _mixes_scripts(one: str, other: str) -> bool:
+    """Whether names differ only by letters of other scripts, which may look the same, and share letters too."""
+    if len(one) != len(other) or not any(
+        letter == near and letter.isalpha() for letter, near in zip(one, other, strict=True)
+    ):
+        return False
+    return all(letter == near or _script(letter) != _script(near) for letter, near in zip(one, other, strict=True))
+
+
+def _script(letter: str) -> str:
+    """The first word of its Unicode name, as LATIN or CYRILLIC; nothing for what is no letter."""
+    return unicode_name(letter, "").partition(" ")[0] if letter.isalpha() else ""

@@ -22,7 +22,7 @@ from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.intake.extracting import row_ids, to_rows
-from zoolearn.zoo.intake.growth import Growth, NewClasses, check_spaces
+from zoolearn.zoo.intake.growth import Growth, NewClasses, check_spaces, note_similar
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.leaks import Fingerprints, digest_rows, store_digests
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
@@ -110,6 +110,7 @@ def iter_take_in(
         parts[0],
         parts[1],
     )
+    notes += note_similar(classes) if growth is None else []
     left_out = (*data.left_out, *(test.left_out if test else ()))
     if settings.lacks_gpu:
         notes.append("this zoo was made to train on a GPU; there is none here, so it trains on the CPU")
