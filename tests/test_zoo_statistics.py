@@ -11,6 +11,7 @@ from test_zoo_correct import MORE
 from test_zoo_grow import EGRET, FIRST, KESTREL, OTHERS, WHOLE, garden, saved
 from toys import TINY, contents, pictures
 from zoolearn.data.task import Examples, Task
+from zoolearn.errors import DataError
 from zoolearn.files import load_json, save_json
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.parts.growth import Statistics, feature_statistics
@@ -19,6 +20,7 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.statistics import find_statistics_member, read_statistics
+from zoolearn.zoo.settings import ZooSettings
 from zoos import stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -67,6 +69,16 @@ def test_without_statistics_a_growth_is_one_member_and_a_zoo_of_all_rows_keeps_n
         zoo = garden(tmp_path / f"zoo{len(settings)}", **settings)
         zoo.learn(EGRET, new_classes=["egret"])
         assert (len(zoo.members), known_of(zoo)) == (4, None)
+
+
+def test_a_zoo_told_to_keep_neither_rows_nor_statistics_keeps_none_and_refuses_a_growth(tmp_path):
+    zoo = garden(tmp_path / "zoo", replay=0.0, keep_statistics=False)
+    assert not [name for name in contents(zoo.path) if "statistics" in name]
+    with pytest.raises(DataError, match=r"neither rows nor statistics of task 'garden' are kept.*under another name"):
+        zoo.learn(EGRET, new_classes=["egret"])
+    zoo.learn(pictures("rings"))
+    learner = ModelZoo(backbone=mlp_100, recipe=TINY, replay=0.0)
+    assert ZooSettings.of(learner).keeps_statistics, "a learner that was not asked keeps them where no row is kept"
 
 
 def test_a_corrected_row_leaves_the_statistics_or_goes_to_another_class(tmp_path):

@@ -76,7 +76,7 @@ class ZooSettings:
         default=None,
         metadata={
             "help": "keep statistics of each task's features, whatever is kept of its rows",
-            "help_no": "keep none, unless no rows are kept",
+            "help_no": "keep none; if no rows are kept either, tasks cannot grow",
             "is_new": True,  # zoos that are older do not record it
         },
     )
@@ -139,6 +139,7 @@ class ZooSettings:
     def of(cls, learner: ModelZoo) -> Self:
         known = {setting.name for setting in fields(cls)}
         given = {setting.name: getattr(learner, setting.name) for setting in fields(ModelZoo) if setting.init}
+        given["keep_statistics"] = learner.keep_statistics or not learner.replay
         return cls.choose(**{name: value for name, value in given.items() if name in known})
 
     def _check_images(self) -> None:
@@ -192,7 +193,7 @@ class ZooSettings:
     @property
     def keeps_statistics(self) -> bool:
         """Whether feature statistics of all rows are kept; by default if not all rows are."""
-        return self.replay == 0 or (self.replay < 1 if self.keep_statistics is None else self.keep_statistics)
+        return self.replay < 1 if self.keep_statistics is None else self.keep_statistics
 
     @property
     def files(self) -> set[str]:

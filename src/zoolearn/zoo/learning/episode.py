@@ -255,7 +255,7 @@ def next_number(index: Index) -> int:
 def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
     """The arrival with only the rows that are kept and, if the zoo keeps them, feature statistics by member `seen_by`."""
     kept = changed(arrival, train=_kept_rows(folder, arrival, part, learner) if learner.replay else None)
-    if arrival.task not in learner.statistics:
+    if arrival.task not in learner.statistics or not (learner.keep_statistics or part.part):
         return kept
     return changed(kept, statistics=store_statistics(folder, learner.statistics[arrival.task]), seen_by=seen_by)
 
