@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import zoolearn
 from toys import benchmark, blobs, contents, learner_of, row_set, show
 from zoolearn import cli
 from zoolearn.beyond.familiarity import Familiarity
-from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, apply_temperature, fit_temperature
+from zoolearn.beyond.temperature import MOST, PRIOR_ROWS, apply_temperature, cross_fit_temperature, fit_temperature
 from zoolearn.errors import SettingsError
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.training.recipe import Recipe
@@ -38,6 +39,20 @@ def test_a_temperature_makes_answers_as_sure_as_they_are_right(sharpness):
     judged = Scores.of(apply_temperature(answers(sharpness), temperature)[half[1]], LABELS[half[1]], tuple("abcde"))
     assert judged.calibration_error < 0.025
     assert judged.confidence == pytest.approx(judged.accuracy.value, abs=0.025)
+
+
+def test_chances_judged_at_temperatures_of_other_rows_are_not_flattered():
+    said, losses = answers(3.0), {"same rows": 0.0, "other rows": 0.0, "all there are": 0.0}
+    for rows in torch.arange(4000).split(50):
+        temperature = fit_temperature(said[rows], LABELS[rows])
+        losses["same rows"] += log_loss(apply_temperature(said[rows], temperature), LABELS[rows])
+        losses["other rows"] += log_loss(cross_fit_temperature(said[rows], LABELS[rows]), LABELS[rows])
+        losses["all there are"] += log_loss(apply_temperature(said, temperature), LABELS)
+    assert losses["same rows"] < losses["all there are"] < losses["other rows"]
+
+
+def log_loss(chances, labels):
+    return Scores.of(chances, labels, tuple("abcde")).log_loss
 
 
 def test_few_rows_move_the_temperature_little_and_many_as_far_as_they_say():
@@ -74,7 +89,18 @@ def test_a_zoo_s_answers_have_the_temperature_that_its_held_out_rows_ask_for(tmp
         assert temperature != 1.0
         said = zoo.predict_proba(task.test.x, task.name)
         assert torch.allclose(said, apply_temperature(mean, temperature), atol=1e-6)
-        assert zoo.scores(task.name).confidence == pytest.approx(float(said.max(dim=1).values.mean()), abs=1e-5)
+        apart = Scores.of(cross_fit_temperature(mean, task.test.y), task.test.y, task.classes)
+        assert zoo.scores(task.name).log_loss == pytest.approx(apart.log_loss, abs=1e-5), "judged by other rows"
+    assert apart.log_loss != pytest.approx(Scores.of(said, task.test.y, task.classes).log_loss, abs=1e-3), (
+        "or it is the same"
+    )
+
+
+def test_few_held_out_rows_are_judged_at_the_temperature_of_all(tmp_path):
+    (task,) = [replace(task, test=task.test.select(torch.arange(19))) for task in HAZY[:1]]
+    zoo = small_zoo(tmp_path / "zoo", [task])
+    scores = Scores.of(zoo.predict_proba(task.test.x, task.name), task.test.y, task.classes)
+    assert zoo.scores(task.name).log_loss == pytest.approx(scores.log_loss, abs=1e-5)
 
 
 def test_a_question_as_of_an_episode_is_answered_at_the_temperature_of_then(tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import apply_temperature
+from zoolearn.beyond.temperature import apply_temperature, cross_fit_temperature
 from zoolearn.errors import DataError
 from zoolearn.training.step import Step
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -21,6 +21,7 @@ from zoolearn.zoo.learning.recall import StoredVotes
 from zoolearn.zoo.learning.scores import Scores
 
 MOST_ERRORS = 1000  # rows that are named
+LEAST_TO_CROSS_FIT = 20  # held-out rows: half of fewer tell nothing of a temperature
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,16 @@ def held_out_majority(folder: ZooFolder, entry: TaskEntry) -> tuple[str, float]:
 
 
 def held_out_scores(folder: ZooFolder, index: Index, task: str) -> Scores:
-    """The scores of a task on its held-out rows, from stored votes."""
+    """The scores of a task on its held-out rows, from stored votes.
+
+    Where they are enough, chances are measured at temperatures that are fitted to other rows.
+    """
     entry = index.task(task)
-    answers = apply_temperature(StoredVotes(folder, index).answer(task), index.measures[task].temperature)
-    return Scores.of(answers, load_labels(folder, entry, "test"), entry.classes)
+    votes, labels = StoredVotes(folder, index).answer(task), load_labels(folder, entry, "test")
+    temperature = index.measures[task].temperature
+    if index.settings.features is not None or len(labels) < LEAST_TO_CROSS_FIT:
+        return Scores.of(apply_temperature(votes, temperature), labels, entry.classes)
+    return Scores.of(cross_fit_temperature(votes, labels), labels, entry.classes)
 
 
 def iter_test(

@@ -81,7 +81,7 @@ function detail(task, scores) {
     make("h3", {}, task.name),
     make("p", { class: "soft" }, `${plural(task.classes.length, "class", "classes")}, ${plural(task.members.length, "member")}. ${scores.right.toLocaleString("en")} of ${plural(scores.rows, "held-out row")} answered rightly; balanced accuracy ${percent(scores.balanced_accuracy)}. ` +
       `Always naming ${scores.most_frequent} would get ${percent(scores.majority)}. Log-loss ${scores.log_loss.toFixed(3)}, guessing by frequency ${scores.chance_log_loss.toFixed(3)}. ` +
-      `Chances miss by ${percent(scores.calibration_error)} (expected calibration error)${zoo.features ? "" : `, at the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for`}.`),
+      `Chances miss by ${percent(scores.calibration_error)} (expected calibration error).${zoo.features ? "" : ` Answers have the temperature ${task.temperature.toFixed(2)} that the held-out rows ask for.`}`),
     ...scores.notes.map((note) => make("p", { class: "wrong" }, note)),
     make("div", { class: "twofold" },
       make("table", { class: "tasks classes" },
