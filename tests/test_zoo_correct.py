@@ -93,6 +93,17 @@ def test_a_dry_run_that_meets_no_plan_stops_before_anything_is_written(tmp_path,
     assert contents(zoolearn.open(zoo.path).path) == before
 
 
+def test_epochs_are_refused_where_they_would_not_count(tmp_path, capsys):
+    path = str(garden(tmp_path / "zoo").path)
+    line = ["learn", path, "garden", saved(tmp_path, "more.npz", MORE), "--heads-only", "--epochs", "2"]
+    assert "with heads_only (--heads-only) nothing is trained; leave one out" in " ".join(
+        said(capsys, *line, code=1).split()
+    )
+    (tmp_path / "right.csv").write_text("row,label\n1,\n")
+    line = ["correct", path, "garden", str(tmp_path / "right.csv"), "--purge", "--yes", "--epochs", "2"]
+    assert "--purge trains members again for as many as they had" in " ".join(said(capsys, *line, code=1).split())
+
+
 def test_heads_alone_are_no_way_to_a_new_task_or_class(tmp_path):
     zoo = garden(tmp_path / "zoo")
     with pytest.raises(DataError, match="'park' is new, so no member has features for it"):

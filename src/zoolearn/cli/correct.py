@@ -53,6 +53,10 @@ def main(arguments: Sequence[str]) -> None:
     if options.list:
         _print_rows(zoo, options.name)
         return
+    if options.purge and options.epochs is not None:
+        raise SettingsError(
+            f"epochs is {options.epochs}, but --purge trains members again for as many as they had; leave --epochs out"
+        )
     if options.file is None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
     console = output.console()

@@ -47,8 +47,10 @@ def rows_per_epoch(sizes: Sequence[int], *, balanced: bool) -> int:
     return 2 * sizes[0] if balanced and len(sizes) > 1 else sum(sizes)
 
 
-def check_epochs(epochs: int | None, *, trains: bool = True) -> None:
+def check_epochs(epochs: int | None, *, trains: bool = True, heads_only: bool = False) -> None:
     """Raises on fewer than 1 epoch, and on any if nothing is trained."""
+    if epochs is not None and heads_only:
+        raise SettingsError(f"epochs is {epochs}, but with heads_only (--heads-only) nothing is trained; leave one out")
     if epochs is not None and not trains:
         raise SettingsError(f"epochs is {epochs}, but nothing is trained in a zoo on features; leave it out")
     if epochs is not None and epochs < 1:

@@ -117,7 +117,7 @@ class Zoo(ZooReader):
         for fewer rows than the task has. `unless_worse` as in `learn`. Yields progress of reading, what was read, the plan,
         and progress of training.
         """
-        check_epochs(epochs, trains=self.settings.features is None)
+        check_epochs(epochs, trains=self.settings.features is None, heads_only=heads_only)
         check_limit(unless_worse)
         with self._begin_change() as before:
             index, reading = yield from iter_take_in(
