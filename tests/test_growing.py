@@ -361,7 +361,7 @@ def test_features_in_tables_grow_too():
 
 
 def test_isolated_nets_keep_rows_for_their_own_task_if_told_to_and_are_trained_again_on_all_of_it(monkeypatch):
-    with pytest.raises(DataError, match="isolated nets keep none of its rows"):
+    with pytest.raises(DataError, match=r"isolated nets keep none of its rows.*--replay 1 keeps all"):
         zoo_of(FIRST, THEN, kind=Isolated)
     isolated = zoo_of(FIRST, DOTS, kind=Isolated, replay=1.0, networks=2)
     with embedded(monkeypatch) as passes:

@@ -69,7 +69,7 @@ def test_every_command_of_the_guide_works(data, capsys) -> None:
         cli.main(words)
     out = capsys.readouterr().out
     assert "heron" in out
-    assert "1 rows left out" in out
+    assert "1 row left out" in out
     assert (data / "flowers.onnx").stat().st_size > 10_000
 
 

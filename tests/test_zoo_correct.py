@@ -262,4 +262,8 @@ def test_purging_asks_first(tmp_path, capsys):
     assert "add --yes" in said(capsys, *line, code=1)
     told = said(capsys, *line, "--yes")
     assert "members 2, 3" in " ".join(told.split())
-    assert "purged rows" in said(capsys, "log", str(path))
+    log = " ".join(said(capsys, "log", str(path)).split())
+    assert "purged rows" in log
+    assert "1 row changed or deleted permanently" in log
+    with pytest.raises(DataError, match="nothing would change: 1 row is labelled like this in task 'garden'"):
+        zoolearn.open(path).correct("garden", {1: zoolearn.open(path).stored_rows("garden")[0].label})

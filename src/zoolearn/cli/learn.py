@@ -289,7 +289,9 @@ def _show_reading(reading: Reading, console: Console) -> None:
         make_table(("class", "train", "held out"), [*rows, (Text("all", "dim"), f"{trained:,}", f"{held:,}")])
     )
     if reading.broken:
-        console.print(Text(f"{len(reading.broken)} rows left out because they cannot be read:{reading.broken_lines}"))
+        words = ("row left out because it cannot be read", "rows left out because they cannot be read")
+        what = plural(len(reading.broken), *words)
+        console.print(Text(f"{what}:{reading.broken_lines}"))
     for thing in reading.left_out[:MOST_NAMED]:
         console.print(Text(f"not used: {thing.name}: {thing.reason}"))
     if len(reading.left_out) > MOST_NAMED:

@@ -50,7 +50,7 @@ class Isolated(KeepsRows):
         if not self.replay:
             raise DataError(
                 f"task {task!r} was learned already, and isolated nets keep none of its rows, so that new ones cannot be told "
-                "from them; set `replay` (1 keeps all) before it is met, or give the new one another name"
+                "from them; set `replay` (--replay 1 keeps all) before it is met, or give the new one another name"
             )
 
     @property

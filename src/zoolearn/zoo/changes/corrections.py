@@ -8,6 +8,7 @@ from pathlib import PurePath
 import torch
 
 from zoolearn.errors import DataError, unknown_name
+from zoolearn.words import plural
 from zoolearn.zoo.disk.arrivals import SIDES, Arrival, Fixes, Side, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -73,7 +74,7 @@ class Correction:
         changes = {row: label for row, label in found.items() if label != row.label}
         if not changes:
             raise DataError(
-                f"nothing would change: of {len(wanted)} rows of task {entry.name!r} all are labelled like this"
+                f"nothing would change: {plural(len(wanted), 'row is', 'rows are')} labelled like this in task {entry.name!r}"
             )
         correction = cls(entry.name, changes)
         correction.check_left(rows)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from zoolearn.training.fit import Progress
 from zoolearn.training.step import Step
+from zoolearn.words import plural
 from zoolearn.zoo.changes.corrections import Correction
 from zoolearn.zoo.changes.rewriting import Rewritten, iter_rewrite, last_labels, rewrite_task
 from zoolearn.zoo.disk.arrivals import SIDES, Side
@@ -42,7 +43,7 @@ def iter_purge(
     digests = (part.digest for part in rewritten.after.stored)
     learner.checkpoints = checkpoints(folder, index, "purge", correction.task, *digests)
     rest = yield from iter_rewrite(folder, index, [rewritten], learner, names)
-    changes = f"{len(correction.rows)} rows changed or deleted permanently"
+    changes = f"{plural(len(correction.rows), 'row')} changed or deleted permanently"
     return rest.with_log("purged rows", now(), correction.task, changes)
 
 
