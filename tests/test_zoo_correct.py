@@ -14,6 +14,7 @@ from zoolearn import cli
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import DataError
 from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.episode import find_features, iter_episode
 from zoos import alike, answers, stray_files
 
@@ -102,6 +103,18 @@ def test_epochs_are_refused_where_they_would_not_count(tmp_path, capsys):
     (tmp_path / "right.csv").write_text("row,label\n1,\n")
     line = ["correct", path, "garden", str(tmp_path / "right.csv"), "--purge", "--yes", "--epochs", "2"]
     assert "--purge trains members again for as many as they had" in " ".join(said(capsys, *line, code=1).split())
+
+
+@pytest.mark.parametrize("per_class", [13, 14])
+def test_more_rows_for_a_head_alone_than_are_stored_are_noted(tmp_path, per_class):
+    zoo = garden(tmp_path / "zoo")
+    more = replace(pictures("garden", seed=5, per_class=per_class), classes=FIRST.classes)
+    data = saved(tmp_path, "more.npz", more)
+    work = zoo.iter_learn_from("garden", data, holdout=0.05, heads_only=True)
+    (reading,) = [event for event in work if isinstance(event, Reading)]
+    noted = [note for note in reading.notes if note.startswith("a head is fitted to ")]
+    assert len(noted) == (sum(train for train, _ in reading.counts.values()) > len(FIRST.train))
+    assert len(noted) == (per_class == 14), noted
 
 
 def test_heads_alone_are_no_way_to_a_new_task_or_class(tmp_path):

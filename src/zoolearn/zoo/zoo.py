@@ -11,6 +11,7 @@ from zoolearn.data.task import Task
 from zoolearn.training.at_once import at_once
 from zoolearn.training.fit import Progress
 from zoolearn.training.step import Step
+from zoolearn.words import plural
 from zoolearn.zoo.auto_epochs import EpisodePlan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction
@@ -18,7 +19,7 @@ from zoolearn.zoo.changes.forgetting import Cost, cost_of, iter_remove_task, und
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable, find_class_rows, find_file_rows, forget_rows
 from zoolearn.zoo.changes.purging import iter_purge
 from zoolearn.zoo.changes.renaming import rename_task
-from zoolearn.zoo.disk.arrivals import Arrival
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.inputs.find import open_sources
@@ -132,8 +133,10 @@ class Zoo(ZooReader):
                 skip_known=skip_known,
                 extractor=self.extractor,
             )
-            yield reading
             arrival = reading.task.arrivals[-1]
+            if heads_only:
+                reading = replace(reading, notes=(*reading.notes, *_note_many(before.tasks.get(name), arrival)))
+            yield reading
             if heads_only:
                 check_heads_only(index, arrival)
             work = self._iter_episode(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
@@ -297,3 +300,13 @@ def new(folder: Path | str, *, features: Features | None = None, size: int | Non
         given = Given.of(features, size)
         return Zoo.create(folder, given.settings(**settings), given.names, given.content)
     return Zoo.create(folder, ZooSettings.choose(**settings), name_functions(**settings))
+
+
+def _note_many(entry: TaskEntry | None, arrival: Arrival) -> list[str]:
+    """A note on more rows for a head alone than are kept of its task."""
+    if entry is None or arrival.train is None or not 0 < entry.rows_kept < arrival.train.count:
+        return []
+    return [
+        f"a head is fitted to {plural(arrival.train.count, 'new row')} beside {entry.rows_kept:,} that are kept: for more than "
+        "as many again, a member is worth its training"
+    ]
