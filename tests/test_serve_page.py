@@ -13,6 +13,7 @@ import zoolearn
 from archives import files, zipped
 from servers import Client, png, serving
 from tabs import watched_tab
+from toys import pictures
 from zoolearn import cli
 from zoolearn.features.named import LIBRARIES
 from zoolearn.zoo.disk.arrivals import TaskEntry
@@ -324,6 +325,16 @@ def test_a_task_shows_what_it_mistakes_and_what_is_wrong_with_its_accuracy(brows
         cells = tab.locator(".confusion tbody td").all_text_contents()
         counts = [count for row in zoo.scores(few.name).confusion for count in row]
         assert cells == [str(count) if count else "" for count in counts]
+        tab.close()
+
+
+def test_a_task_of_many_classes_says_that_what_is_taken_for_what_is_not_drawn(browser, tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "zoo", [pictures("many", classes=41, per_class=2, test_per_class=1)])
+    with serving(zoo.path) as client:
+        tab, _ = opened(browser, client)
+        tab.wait_for_selector(".tasks.classes")
+        assert "What is taken for what is drawn up to 40 classes" in tab.locator("#detail").text_content()
+        assert tab.locator("#confusion").count() == 0
         tab.close()
 
 

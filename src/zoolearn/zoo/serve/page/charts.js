@@ -101,7 +101,7 @@ function detail(task, scores) {
 
 // Rows of a class (down) by what was answered (across), shaded by their share of the class.
 function confusion(task, scores) {
-  if (task.classes.length > MOST_CLASSES) return [];
+  if (task.classes.length > MOST_CLASSES) return [make("p", { class: "soft" }, `What is taken for what is drawn up to ${MOST_CLASSES} classes; this task has ${task.classes.length.toLocaleString("en")}.`)];
   const cell = (count, row, column) => {
     const total = scores.confusion[row].reduce((sum, one) => sum + one, 0);
     const words = `${task.classes[row]} answered as ${task.classes[column]}: ${count} of ${total}`;
