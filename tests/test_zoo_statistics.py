@@ -20,7 +20,6 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.distilling import iter_distil_zoo
 from zoolearn.zoo.learning.statistics import find_statistics_member, read_statistics
-from zoolearn.zoo.settings import ZooSettings
 from zoos import stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -77,8 +76,15 @@ def test_a_zoo_told_to_keep_neither_rows_nor_statistics_keeps_none_and_refuses_a
     with pytest.raises(DataError, match=r"neither rows nor statistics of task 'garden' are kept.*under another name"):
         zoo.learn(EGRET, new_classes=["egret"])
     zoo.learn(pictures("rings"))
-    learner = ModelZoo(backbone=mlp_100, recipe=TINY, replay=0.0)
-    assert ZooSettings.of(learner).keeps_statistics, "a learner that was not asked keeps them where no row is kept"
+
+
+def test_a_run_without_rows_becomes_a_zoo_that_keeps_statistics(tmp_path, capsys):
+    words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "2", "--replay", "0"]
+    said(capsys, "run", "model-zoo", *words, "--tasks-per-episode", "1", "--out", str(tmp_path / "run"))
+    said(capsys, "new", str(tmp_path / "zoo"), "--adopt", str(tmp_path / "run"))
+    zoo = zoolearn.open(tmp_path / "zoo")
+    assert zoo.settings.keeps_statistics
+    assert all(entry.statistics for entry in zoo.tasks.values())
 
 
 def test_a_corrected_row_leaves_the_statistics_or_goes_to_another_class(tmp_path):

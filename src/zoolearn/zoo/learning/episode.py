@@ -114,6 +114,8 @@ def iter_episode(
             yield learner.plan(part)
             started = perf_counter()
             _, rows = yield from count_rows(learner.iter_learn(part))
+        if not (part.part or learner.keep_statistics):
+            learner.statistics.pop(arrival.task, None)  # learners have them where no row is kept; a zoo was told not to
         arrival = keep_arrival(folder, arrival, part, learner, seen_by.sees_as if seen_by else next_number(index))
     entries = _entries(learner, known, arrival.task, source, next_number(index), seed)
     costs = {"seconds": perf_counter() - started, "rows_trained": rows["trained"], "epochs": epochs}
@@ -255,7 +257,7 @@ def next_number(index: Index) -> int:
 def keep_arrival(folder: ZooFolder, arrival: Arrival, part: Task, learner: ModelZoo, seen_by: int) -> Arrival:
     """The arrival with only the rows that are kept and, if the zoo keeps them, feature statistics by member `seen_by`."""
     kept = changed(arrival, train=_kept_rows(folder, arrival, part, learner) if learner.replay else None)
-    if arrival.task not in learner.statistics or not (learner.keep_statistics or part.part):
+    if arrival.task not in learner.statistics:
         return kept
     return changed(kept, statistics=store_statistics(folder, learner.statistics[arrival.task]), seen_by=seen_by)
 
