@@ -32,6 +32,7 @@ ROWS = {
     "zoo, preset beyond": "beyond, grown",
     "zoo, preset beyond, all at once": "beyond, five classes at once",
     "zoo, preset beyond, a tenth kept": "beyond, a tenth kept, grown",
+    "zoo, preset beyond, a tenth kept, and statistics": "beyond, a tenth and statistics kept, grown",
     "zoo, preset beyond, a tenth kept, all at once": "beyond, a tenth kept, at once",
 }
 WIDTH, STEP, TOP = 760, 26, 92

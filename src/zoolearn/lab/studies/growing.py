@@ -51,8 +51,9 @@ def variants() -> dict[str, Variant]:
         found[f"{name}, nothing kept"] = Variant("model-zoo", {**settings, "replay": 0.0})
         found[f"{name}, all at once"] = Variant("model-zoo", settings, in_parts=False)
         found[f"{name}, a tenth kept, all at once"] = Variant("model-zoo", {**settings, "replay": SOME}, in_parts=False)
-    statistics = {"replay": SOME, "keep_statistics": True}
-    found["zoo, a tenth kept, and statistics"] = Variant("model-zoo", statistics)
+    for name, settings in (("zoo", {}), ("zoo, preset beyond", beyond)):
+        statistics = {**settings, "replay": SOME, "keep_statistics": True}
+        found[f"{name}, a tenth kept, and statistics"] = Variant("model-zoo", statistics)
     for kept, name in ((1.0, "isolated"), (SOME, "isolated, a tenth kept")):
         found[name] = Variant("isolated", {"replay": kept})
     return {**found, "fine-tune": Variant("fine-tune", {}), "one net at the end": Variant("multi-head", {})}
