@@ -279,3 +279,15 @@ def test_a_spec_of_an_unknown_backbone_asks_for_it():
     with pytest.raises(SettingsError, match=r"unknown backbone 'with_norm'.*pass your own"):
         Net.from_spec(spec)
     assert Net.from_spec(spec, {"with_norm": with_norm}).spec() == spec
+
+
+def test_a_head_answers_in_single_precision_whatever_its_backbone_computes_in():
+    net = Net(mlp, (6,)).eval()
+    net.add_head("task", 2, torch.zeros(1, 6))
+    with torch.no_grad():
+        net.head("task").weight.copy_(100 + torch.randn(2, net.features))
+    x = torch.randn(20, 6)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        features, logits = net.embed(x).float(), net(x, "task")
+    with torch.no_grad():
+        assert torch.equal(logits, net.head("task")(features))

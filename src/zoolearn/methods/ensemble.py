@@ -149,8 +149,7 @@ def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
 
 def share_seen(then: Sequence[float], now: Sequence[float]) -> float:
     """The share of rows of today that had arrived then, of all or of the class that has grown most since."""
-    by_class = (before / max(rows, 1) for before, rows in zip(then, now, strict=False))
-    return 1.0 if then == now else min([sum(then) / sum(now), *by_class])
+    return 1.0 if then == now else min([sum(then) / sum(now), *(a / (b or 1) for a, b in zip(then, now, strict=False))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -241,9 +241,12 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor, task: str) -> Tensor:
         head, features = self.head(task), self.embed(self.scale_features(x, task))
-        if self.training and self.blocks:
+        if self.training:
             return F.linear(features, head.weight[:, : self.features], head.bias)
-        return cast(Tensor, head(features))
+        if not torch.is_autocast_enabled(features.device.type):
+            return cast(Tensor, head(features))
+        with torch.autocast(features.device.type, enabled=False):  # logits may be small differences of large sums
+            return cast(Tensor, head(features.float()))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.

@@ -22,7 +22,6 @@ from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
 RIDGE = 1.0  # shrinkage of the covariance towards its diagonal, in units of features per row
-FLOOR = 0.01  # of a feature's variance, in units of the mean variance: some features never vary
 
 
 @torch.no_grad()
@@ -71,8 +70,7 @@ class Statistics:
         """
         rows, size = float(self.counts.sum()), len(self.scatter)
         shape = self.scatter / max(1.0, rows - len(self.counts))
-        variances = shape.diagonal()
-        pull = RIDGE * size / rows * variances.clamp_min(FLOOR * (float(variances.mean()) or 1.0))
+        pull = RIDGE * size / rows * shape.diagonal().clamp_min(0.01 * (float(shape.diagonal().mean()) or 1.0))
         inverse = torch.linalg.inv(shape + pull.diag())
         weight, chance = self.means @ inverse, float((inverse * shape).sum()) / self.counts
         frequent = torch.tensor(arrived).double().clamp_min(1.0) if arrived else self.counts
