@@ -133,10 +133,13 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """What a run left that must not depend on when and where it ran: all but times and surroundings, and their checksums."""
+    """What a run left that must not depend on when and where it ran: all but times and surroundings, and their checksums.
+
+    The heartbeat of a process that was killed is left where the next one finds nothing to do.
+    """
     found: dict[str, Any] = {}
     for name, content in contents(folder).items():
-        if "sittings/" in name:
+        if "sittings/" in name or name == ".heartbeat":
             continue
         found[name] = _timeless(json.loads(content)) if name.endswith(".json") else content
     return found
