@@ -26,13 +26,13 @@ ROWS = {
     "isolated": "isolated nets, grown",
     "fine-tune": "fine-tuning, grown",
     "zoo, a tenth kept": "zoo, a tenth kept, grown",
-    "zoo, a tenth kept, and statistics": "zoo, a tenth and statistics kept, grown",
+    "zoo, a tenth kept, and statistics": "zoo, a tenth and statistics, grown",
     "zoo, a tenth kept, all at once": "zoo, a tenth kept, at once",
     "isolated, a tenth kept": "isolated nets, a tenth kept, grown",
     "zoo, preset beyond": "beyond, grown",
     "zoo, preset beyond, all at once": "beyond, five classes at once",
     "zoo, preset beyond, a tenth kept": "beyond, a tenth kept, grown",
-    "zoo, preset beyond, a tenth kept, and statistics": "beyond, a tenth and statistics kept, grown",
+    "zoo, preset beyond, a tenth kept, and statistics": "beyond, a tenth and statistics, grown",
     "zoo, preset beyond, a tenth kept, all at once": "beyond, a tenth kept, at once",
 }
 WIDTH, STEP, TOP = 760, 26, 92
