@@ -10,6 +10,8 @@ from test_report import column
 from test_report import run as recorded
 from toys import SUBJECTS, benchmark, blobs, learner_of
 from zoolearn import BENCHMARKS, METHODS, ModelZoo, Recipe, mlp
+from zoolearn.beyond.all_classes import AllClasses, newest_nets
+from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.stream import Benchmark
 from zoolearn.errors import DataError
 from zoolearn.lab.one_run import per_task, single_run
@@ -116,9 +118,54 @@ def test_er_shows_the_gap_and_a_zoo_that_infers_the_task_closes_much_of_it():
     recipe = Recipe(epochs=3)
     er = run(METHODS["er"](backbone=mlp, recipe=recipe), digits).summary()
     assert er["average_accuracy"] > er["class_incremental_accuracy"] + 0.15
-    assert er["class_incremental_inferred"] is None
+    assert er["class_incremental_inferred"] is er["class_incremental_statistics"] is None
     zoo = run(ModelZoo(backbone=mlp, recipe=recipe), digits).summary()
     assert zoo["average_accuracy"] > zoo["class_incremental_inferred"] > zoo["class_incremental_accuracy"]
+    assert zoo["class_incremental_statistics"] > zoo["class_incremental_inferred"]
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_classes_of_all_tasks_are_compared_by_one_discriminant_as_by_hand(chains):
+    zoo = learner_of(ModelZoo, grow=WarmStart(chains=chains))
+    results = run(zoo, STREAM)
+    trained = [member.net.eval() for member in zoo.members if member.trained]
+    assert newest_nets(zoo) == [*reversed(trained)][:chains]
+
+    def features(x):
+        with torch.no_grad():
+            return np.concatenate([net.backbone((x / 255 - 0.5) / 0.25) for net in newest_nets(zoo)], 1).astype(float)
+
+    rows = {task.name: features(task.train.x.float()) for task in STREAM}
+    means = [rows[task.name][task.train.y == label].mean(0) for task in STREAM for label in range(len(task.classes))]
+    owners = [(task, label) for task in STREAM for label in range(len(task.classes))]
+    within = np.concatenate(
+        [rows[task.name][task.train.y == label] - mean for (task, label), mean in zip(owners, means, strict=True)]
+    )
+    scatter = within.T @ within / (len(within) - len(means))
+    spread = scatter.diagonal()
+    inverse = np.linalg.inv(scatter + np.diag(len(scatter) / len(within) * np.maximum(spread, 0.01 * spread.mean())))
+    counts = [int((task.train.y == label).sum()) for task, label in owners]
+    for task in STREAM:
+        scores = []
+        for mean, count in zip(means, counts, strict=True):
+            away = features(task.test.x.float()) - mean
+            scores.append(-((away @ inverse) * away).sum(1) / 2 + (inverse * scatter).sum() / count / 2 + np.log(count))
+        right = [owners[place] == (task, int(y)) for place, y in zip(np.argmax(scores, 0), task.test.y, strict=True)]
+        assert results.untold.statistics[task.name] == pytest.approx(np.mean(right))
+    assert results.summary()["class_incremental_statistics"] == pytest.approx(
+        np.mean([*results.untold.statistics.values()])
+    )
+
+
+def test_classes_are_compared_only_where_rows_of_every_task_are_stored_and_look_alike_for_each():
+    assert run(learner_of(ModelZoo, replay=0.0), STREAM).untold.statistics is None
+    with pytest.raises(DataError, match="replay"):
+        AllClasses(learner_of(ModelZoo))
+    tables = Benchmark("tables", tuple(replace(blobs(name), classes=(f"{name} a", f"{name} b")) for name in "xy"))
+    zoo = learner_of(ModelZoo)
+    assert run(zoo, tables).untold.statistics is None, "features are standardised by each task's own rows"
+    with pytest.raises(DataError, match="standardised"):
+        AllClasses(zoo)
 
 
 def test_tasks_that_share_names_of_classes_have_no_such_measure():
@@ -145,6 +192,9 @@ def test_a_report_has_the_column_where_some_run_recorded_it():
 
 
 def test_a_single_run_tells_it_for_each_task_and_in_its_last_line():
+    untold = Untold({"0-1": 0.25, "2-3": 0.5}, {"0-1": 0.5, "2-3": 0.75}, 40, {"0-1": 0.75, "2-3": 1.0})
+    last = single_run(replace(recorded(), untold=untold)).splitlines()[-1]
+    assert "(task inferred) 62.50, class-incremental (by statistics) 87.50" in last
     measured = with_untold(recorded(), {"0-1": 0.5, "2-3": 0.75})
     assert [row[4:] for row in per_task(measured).rows] == [("25.00", "50.00"), ("50.00", "75.00"), ("37.50", "62.50")]
     last = single_run(measured).splitlines()[-1]

@@ -87,6 +87,7 @@ def any_results(draw):
                 accuracy=st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1))),
                 inferred=st.none() | st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1))),
                 rows_asked=st.integers(0, 2**60),
+                statistics=st.none() | st.fixed_dictionaries(dict.fromkeys(tasks, st.floats(0, 1))),
             )
         ),
     )
@@ -143,6 +144,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "passes": None,
             "class_incremental_accuracy": None,
             "class_incremental_inferred": None,
+            "class_incremental_statistics": None,
             "class_incremental_rows_asked": None,
         },
         "untold": None,

@@ -11,7 +11,7 @@ from zoolearn.runs.results import Results
 def per_task(results: Results) -> Table:
     """Accuracy of each task met, in percent: just learned, at the end, and the change between; then their means.
 
-    Where it was measured, also the accuracy at the end without the task told, and with the task inferred first.
+    Where it was measured, also the accuracy at the end without the task told: by heads, with the task inferred first, by statistics.
     """
     summary = results.summary()
     untold = _class_incremental(results)
@@ -33,6 +33,7 @@ def _class_incremental(results: Results) -> dict[str, dict[str, float | None]]:
     measured = {
         "not told": (results.untold.accuracy, "class_incremental_accuracy"),
         "task inferred": (results.untold.inferred, "class_incremental_inferred"),
+        "by statistics": (results.untold.statistics, "class_incremental_statistics"),
     }
     summary = results.summary()
     return {name: {**shares, "mean": summary[key]} for name, (shares, key) in measured.items() if shares is not None}

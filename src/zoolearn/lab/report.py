@@ -17,6 +17,7 @@ MEASURES = ("average_accuracy", "forgetting", "forward_transfer", "backward_tran
 CLASS_INCREMENTAL = {
     "class_incremental_accuracy": "task not told",
     "class_incremental_inferred": "task inferred",
+    "class_incremental_statistics": "not told, by statistics",
 }  # in tables and figures of runs that recorded it, and what it is called where there is little room
 CLASS_INCREMENTAL_NOTE = (
     "Class incremental: task not told, all classes of all tasks are candidates; after the last episode only."

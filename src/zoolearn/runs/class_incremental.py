@@ -1,7 +1,7 @@
 """Class-incremental accuracy: the task of a test row is not given, so every class of every task is a candidate.
 
 It is measured once, after the last episode, by the logits of all tasks' heads side by side. A zoo that stores rows of every
-task can do better: it first infers the task, then answers for that one.
+task can do better: it first infers the task, then answers for that one, or it compares all classes by statistics of the rows.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,8 @@ def class_incremental(learner: Learner, benchmark: Benchmark) -> Untold | None:
     before = passed.rows["asked"]
     found = {task.name: _accuracy(learner, task, benchmark.tasks) for task in benchmark}
     inferred = _by_inference(learner, benchmark.tasks)
-    return Untold(found, inferred, passed.rows["asked"] - before)
+    compared = _by_statistics(learner, benchmark.tasks)
+    return Untold(found, inferred, passed.rows["asked"] - before, compared)
 
 
 def _accuracy(learner: Learner, task: Task, tasks: Sequence[Task]) -> float:
@@ -51,4 +52,21 @@ def _by_inference(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] |
     which: TaskInference = StatInference(learner.kept.values()) if of_statistics else WhichTask(learner)
     return {
         task.name: inferred_accuracy(which, [task], {task.name: learner.test_answers(task)}).accuracy for task in tasks
+    }
+
+
+def _by_statistics(learner: Learner, tasks: Sequence[Task]) -> dict[str, float] | None:
+    """The accuracy on each task's test rows by one discriminant over all classes; None unless a zoo can make it.
+
+    A zoo on pre-trained features has one head over all classes already.
+    """
+    from zoolearn.beyond.all_classes import AllClasses, can_score
+    from zoolearn.beyond.by_statistics import by_statistics
+    from zoolearn.methods.model_zoo import ModelZoo
+
+    if not isinstance(learner, ModelZoo) or learner.grow is by_statistics or not can_score(learner):
+        return None
+    scores = AllClasses(learner)
+    return {
+        task.name: accuracy(scores.logits(task.test.x), task.test.y + scores.places[task.name][0]) for task in tasks
     }

@@ -35,11 +35,15 @@ class Costs(msgspec.Struct):
 
 
 class Untold(msgspec.Struct, frozen=True):
-    """Test accuracy of each task if the task is not given: by one softmax over all classes, and by inferring the task first."""
+    """Test accuracy of each task if the task is not given.
+
+    By one softmax over the heads of all tasks, by inferring the task first, and by statistics of all classes.
+    """
 
     accuracy: dict[str, Share]
     inferred: dict[str, Share] | None  # of a zoo that stores rows of every task
     rows_asked: Count  # that went through nets to measure it
+    statistics: dict[str, Share] | None = None  # of such a zoo
 
 
 class File(msgspec.Struct):
@@ -210,6 +214,7 @@ class Results:
             "unique_accuracy": _mean(self.unique),
             "class_incremental_accuracy": _mean(self.untold.accuracy if self.untold else None),
             "class_incremental_inferred": _mean(self.untold.inferred if self.untold else None),
+            "class_incremental_statistics": _mean(self.untold.statistics if self.untold else None),
             "class_incremental_rows_asked": self.untold.rows_asked if self.untold else None,
             **msgspec.structs.asdict(self.costs),
         }
@@ -263,7 +268,7 @@ class Results:
             raise DataError(
                 f"{len(self.accuracy)} rows of accuracy but {len(self.episodes)} episodes; give one row per episode"
             )
-        untold = (self.untold.accuracy, self.untold.inferred) if self.untold else ()
+        untold = (self.untold.accuracy, self.untold.inferred, self.untold.statistics) if self.untold else ()
         for what, shares in (
             *(("without the task told", shares) for shares in untold),
             ("on unique rows", self.unique),
