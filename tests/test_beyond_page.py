@@ -3,11 +3,13 @@
 from dataclasses import asdict, replace
 
 from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.lab.figures import Figure, Panel, Plot, Series
 from zoolearn.lab.paper.beyond import beyond
+from zoolearn.lab.studies.study import Study
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import settings_of
-from zoolearn.runs.results import Results
+from zoolearn.runs.results import Results, Untold
 from zoolearn.training.recipe import Recipe
 
 
@@ -66,6 +68,32 @@ def test_the_page_opens_on_the_presets_beside_the_papers_zoo_in_one_pass():
     assert first in opening
     assert opening.count("| split-cifar100 |") == 2
     assert not any(other in opening for other in ("90.00", "91.00", "92.00"))
+
+
+def test_more_epochs_are_rows_of_their_own_and_accuracy_without_a_task_is_of_runs_that_have_it():
+    def preset(accuracy, seed=0, epochs=1):
+        recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=epochs)))["recipe"], "flip_tta": True}
+        return run(accuracy, seed, grow={"name": "warm-start", **asdict(WarmStart())}, recipe=recipe)
+
+    untold = Untold({f"task {number}": 0.25 for number in range(3)}, None, 9, {f"task {k}": 0.5 for k in range(3)})
+    page = beyond([run(0.7), preset(0.8), replace(preset(0.82, 1), untold=untold), preset(0.9, epochs=10)])
+    rows = [[cell.strip() for cell in line.split("|")[2:8]] for line in page.splitlines() if line.startswith("| split")]
+    assert rows == [
+        ["1", "100%", "the paper's zoo", "1", "70.00", "-"],
+        ["1", "100%", "preset warm-start", "2", "81.00 ± 1.41", "50.00"],
+        ["10", "100%", "preset warm-start", "1", "90.00", "-"],
+    ]
+
+
+def test_what_each_idea_is_worth_is_taken_from_the_study_of_them():
+    alone, beside = (Series("gain", ["whitening", "chains"], gains, [0.1, 0.2]) for gains in ([2.0, -1.0], [1.5, 0.25]))
+    chart = Plot([Panel("alone", [alone]), Panel("beside", [beside])], "points")
+    figure = Figure("tricks", "What each is worth", "Judged by rows.", {"": chart}, commands=["zoo study tricks x"])
+    page = beyond([run(0.7)], studies=[Study("tricks", "x", {}, [figure]), Study("replay", "x", {}, [])])
+    found = page.partition("## What each is worth\n\nJudged by rows.")[2].splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found if line.startswith("|")]
+    assert cells[2:4] == [["whitening", "+2.00 ± 0.10", "+1.50 ± 0.10"], ["chains", "-1.00 ± 0.20", "+0.25 ± 0.20"]]
+    assert "`zoo study tricks x`" in found
 
 
 def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named():

@@ -8,6 +8,7 @@ import pytest
 
 from evidence_toys import finished_run
 from zoolearn.cli import main
+from zoolearn.lab.figures import Figure, Plot
 from zoolearn.lab.paper.collect import collect
 from zoolearn.lab.paper.compare import all_runs, cells, comparison, remarks, runs_of, tally
 from zoolearn.lab.paper.reproduction import front_page, precision_page, table_page, write_reproduction
@@ -277,11 +278,15 @@ class TestCollect:
     def test_of_a_study_only_rows_are_taken_and_the_study_itself(self, tmp_path: Path):
         zoo_runs(1)[0].save(tmp_path / "runs" / "study" / "row")
         finished_run("isolated", 0, "split-cifar100", epochs=7).save(tmp_path / "runs" / "study" / "other")
-        study = Study("replay", "split-cifar100", {"epochs": 1}, [], environment={})
+        figure = Figure(
+            "replay", "", "", {"": Plot([], "")}, commands=[f"zoo study replay x --out {tmp_path} --seeds 2"]
+        )
+        study = Study("replay", "split-cifar100", {"epochs": 1}, [figure], environment={})
         study.save(tmp_path / "runs" / "study")
         collect([tmp_path / "runs"], tmp_path / "kept")
         assert all_runs([tmp_path / "kept"]) == zoo_runs(1)
-        assert list(find_studies([tmp_path / "kept"]).values()) == [study]
+        anywhere = replace(study, figures=[replace(figure, commands=["zoo study replay x --seeds 2"])])
+        assert list(find_studies([tmp_path / "kept"]).values()) == [anywhere]
 
 
 class TestPrecision:

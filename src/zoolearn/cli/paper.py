@@ -74,8 +74,10 @@ def main(arguments: Sequence[str]) -> None:
         _write(options.write, folders)
     if options.beyond is not None:
         from zoolearn.lab.paper.beyond import beyond, load_judged
+        from zoolearn.lab.studies.study import find_studies
 
-        save_text(options.beyond, beyond(all_runs(folders), load_judged(folders)))
+        page = beyond(all_runs(folders), load_judged(folders), find_studies(folders).values())
+        save_text(options.beyond, page)
     if options.html is not None:
         from zoolearn.cli.report import write_page
 

@@ -1,26 +1,28 @@
 """`docs/beyond.md`, written from run folders alone: each setting of Model Zoo past the paper beside the paper's, and its price."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
 from statistics import fmean
 
 from zoolearn.files import Json, load_json
+from zoolearn.lab.figures import Plot, Series
 from zoolearn.lab.groups import Group, group_by_settings, mean_accuracy
 from zoolearn.lab.judge import FILE, Judged, record_judgement
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
+from zoolearn.lab.studies.study import Study
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, write_flags
 
-STREAMS = ("split-cifar100", "coarse-cifar100", "split-miniimagenet")
+STREAMS = ("split-cifar100", "coarse-cifar100", "split-cifar10", "split-miniimagenet")
 # What makes two runs cost alike; the rest of the settings are tricks.
 BUDGET = ("epochs", "tasks_per_episode", "replay", "backbone", "precision")
 MEASURES = ("seeds", "accuracy", "gain", "forgetting", "forward")
-FIRST = (STREAMS[0], "100%")  # the pass that the page opens with
+FIRST = (STREAMS[0], "1", "100%")  # what the page opens with
 COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
 
 
@@ -42,7 +44,7 @@ def iter_judged(folder: Path) -> dict[Path, dict[str, Json]]:
     return found
 
 
-def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
+def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Iterable[Study] = ()) -> str:
     """The page as Markdown."""
     zoos = [
         run
@@ -67,8 +69,10 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
         "*Accuracy*, *forgetting* and *forward* (transfer: the accuracy right after a task is learned, which others call learning",
         "accuracy) are in percent, mean and sample standard deviation over seeds. *Trained* and *asked* are rows in thousands,",
         "over the whole run: rows trained on (times epochs) and rows that finished nets were shown while learning; *passes* are",
-        "nets asked for one answer. Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs.",
+        "nets asked for one answer. *Not told* is the accuracy without the task, all classes of all tasks being candidates, by",
+        "[statistics](protocol.md) of stored rows. Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs.",
         "",
+        *_list_worth([study for study in studies if study.name == "tricks"]),
         "## Every setting, budget by budget",
         "",
         "A budget is the same data, epochs, replay and tasks an episode. Its first row is the paper's Model Zoo, where that was",
@@ -85,29 +89,64 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = ()) -> str:
 
 
 def _list_one_pass(groups: Sequence[Group]) -> list[str]:
-    """What the page is about in one table: the paper's zoo beside the presets, in one pass over whole streams."""
+    """What the page is about in one table: the paper's zoo beside the presets, on whole streams."""
     here = [group for group in groups if _learner(group.first)]
-    with_preset = {_pass(group.first) for group in here if tricks(group.first)}
-    shown = [group for group in here if _pass(group.first) in with_preset]
+    with_preset = {_stream(group.first) for group in here if tricks(group.first)}
+    shown = [group for group in here if _stream(group.first) in with_preset]
     if not shown:
         return []
-    shown.sort(key=lambda group: (STREAMS.index(group.first.benchmark), -_replay(group.first), (group.mean() or 0.0)))
-    lines = [(*_pass(group.first), *_line(group, None, _learner(group.first))) for group in shown]
-    columns = ("benchmark", "replay", "learner", *MEASURES, *COSTS)
-    table = choose(Table(columns, tuple(lines), labels=3), [name for name in columns if name != "gain"])
-    told = ", ".join(f"{_learner(group.first)} {_told(group)}" for group in shown if _pass(group.first) == FIRST)
+    shown.sort(key=_place)
+    lines = [(*_stream(group.first), *_line(group, None, _learner(group.first)), _not_told(group)) for group in shown]
+    columns = ("benchmark", "epochs", "replay", "learner", *MEASURES, *COSTS, "not told")
+    kept = [name for name in columns if name not in ("gain", "not told")]
+    kept.insert(kept.index("accuracy") + 1, "not told")
+    table = choose(Table(columns, tuple(lines), labels=4), kept)
+    told = ", ".join(f"{_learner(group.first)} {_told(group)}" for group in shown if _stream(group.first) == FIRST)
     return [f"One pass over `{FIRST[0]}`, all rows kept: {told}.", "", markdown(table), ""]
 
 
-def _pass(run: Results) -> tuple[str, str]:
-    return run.benchmark, f"{_replay(run):.0%}"
+def _place(group: Group) -> tuple[int, int, float, float]:
+    run = group.first
+    return STREAMS.index(run.benchmark), run.spec.settings["epochs"], -_replay(run), group.mean() or 0.0
+
+
+def _stream(run: Results) -> tuple[str, str, str]:
+    return run.benchmark, str(run.spec.settings.get("epochs")), f"{_replay(run):.0%}"
+
+
+def _not_told(group: Group) -> str:
+    """The mean over those of the runs that recorded it."""
+    return percent([value for value in group.values("class_incremental_statistics") if value is not None])
+
+
+def _list_worth(studies: Sequence[Study]) -> list[str]:
+    """What each idea of a warm start gains alone and beside the others, by rows that were set aside for choosing."""
+    parts = []
+    for study in studies:
+        (figure,) = study.figures
+        chart = figure.frames[""]
+        assert isinstance(chart, Plot)
+        alone, beside = (_worth(panel.series[0]) for panel in chart.panels)
+        rows = tuple((idea, alone[idea], beside[idea]) for idea in alone)
+        table = markdown(Table(("idea", "alone", "beside all others"), rows, labels=1))
+        commands = [f"`{command}`" for command in figure.commands]
+        parts += [f"## {figure.title}", "", figure.caption, "", table, "", *commands, ""]
+    return parts
+
+
+def _worth(gains: Series) -> dict[str, str]:
+    errors = gains.spread or [None] * len(gains.y)
+    return {
+        str(idea): f"{gain:+.2f}" + (f" ± {error:.2f}" if error is not None else "")
+        for idea, gain, error in zip(gains.x, gains.y, errors, strict=True)
+    }
 
 
 def _learner(run: Results) -> str:
-    """The paper's zoo or a preset of ours, with its precision, if it has seen a whole stream once; else nothing."""
+    """The paper's zoo or a preset of ours, with its precision, if it has seen a whole stream; else nothing."""
     changes = run.spec.changes
     name = _preset(run) or ("" if tricks(run) else "the paper's zoo")
-    if run.spec.settings.get("epochs") != 1 or run.spec.options or "tasks_per_episode" in changes or not name:
+    if run.spec.options or "tasks_per_episode" in changes or not name:
         return ""
     return f"{name}, {changes['precision']}" if "precision" in changes else name
 

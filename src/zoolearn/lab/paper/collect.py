@@ -35,7 +35,7 @@ def collect(folders: Sequence[Path], to: Path) -> Collected:
     after: dict[Path, Records] = {file: {**records} for file, records in before.items()}
     names = _collect_runs(folders, to, after)
     for place, content in _outside(to, study_contents(folders).items()):
-        after.setdefault(to / STUDIES, {})[_study_name(Study.from_json(content, str(place)))] = content
+        after.setdefault(to / STUDIES, {})[_study_name(Study.from_json(content, str(place)))] = _strip_study(content)
     for folder in folders:
         for place, content in _outside(to, iter_judged(folder).items()):
             after.setdefault(to / JUDGED, {})[names.get(place, place.name)] = content
@@ -74,9 +74,18 @@ def _collect_runs(folders: Sequence[Path], to: Path, files: dict[Path, Records])
 
 def _strip_folders(content: dict[str, Json]) -> dict[str, Json]:
     """A run's record whose commands do not say where it was written: that is a place on one machine."""
-    commands = {"command": re.sub(r" --out \S+", "", content["command"])} if content.get("command") else {}
+    commands = {"command": _without_folder(content["command"])} if content.get("command") else {}
     sittings = [_strip_folders(sitting) for sitting in content.get("sittings", ())]
     return {**content, **commands, **({"sittings": sittings} if sittings else {})}
+
+
+def _strip_study(content: dict[str, Json]) -> dict[str, Json]:
+    figures = [{**figure, "commands": [*map(_without_folder, figure["commands"])]} for figure in content["figures"]]
+    return {**content, "figures": figures}
+
+
+def _without_folder(command: str) -> str:
+    return re.sub(r" --out \S+", "", command)
 
 
 def _outside(to: Path, found: Iterable[tuple[Path, dict[str, Json]]]) -> Iterator[tuple[Path, dict[str, Json]]]:
