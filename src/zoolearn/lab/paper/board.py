@@ -17,6 +17,8 @@ HEADER = (
 )  # fmt: skip
 MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the paragraph, in pages that are otherwise written by hand
 ISOLATED = "isolated"
+OURS = "model-zoo"
+BEST = 3  # lines of a budget that the paragraph names, beside ours
 ONE_SEED = " (one seed)"
 
 
@@ -89,7 +91,7 @@ def paragraph(lines: Sequence[Line]) -> str:
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
         f"conditions (one net, recipe and pass; settings chosen by one search): {ranking}. {rest}.",
-        width=120,
+        width=128,
         break_long_words=False,
         break_on_hyphens=False,
     )
@@ -114,7 +116,8 @@ def _describe_stream(lines: Sequence[Line], stream: str) -> str:
     for budget, words in BUDGETS.items():
         with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=score, reverse=True)
         if with_memory and not (isolated and budget == NONE):
-            ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in with_memory[:4])
+            shown = [line for rank, line in enumerate(with_memory) if rank < BEST or line.entry.name == OURS]
+            ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in shown)
             parts.append(f"with {words}: {ranks}")
     return "; ".join(parts)
 
