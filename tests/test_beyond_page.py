@@ -129,6 +129,42 @@ def test_a_part_of_the_data_is_named():
     assert "<summary>split-cifar100, --epochs 1, 400 rows a task at hand</summary>\n" in beyond([part])
 
 
+def test_the_opening_table_leaves_out_what_had_a_part_of_the_data():
+    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
+    part, whole = run(0.5), run(0.8, grow={"name": "warm-start", **asdict(WarmStart())}, recipe=recipe)
+    part.train_samples, whole.train_samples = [400] * 3, [2500] * 3
+    opening = beyond([part, whole]).split("## Every setting")[0]
+    assert "80.00" in opening
+    assert "50.00" not in opening
+
+
+def test_a_long_stream_is_told_stretch_by_stretch_and_a_short_one_is_not():
+    long = run(0.0, tasks=100)
+    long.accuracy = [[0.5] * number + [number / 100] for number in range(100)]
+    long.episodes = [
+        replace(
+            episode, rows_trained=2 * number, rows_asked=1000 + 2 * number, seconds={"train": number, "evaluate": 2.0}
+        )
+        for number, episode in enumerate(long.episodes)
+    ]
+    page = beyond([long, run(0.9)])
+    section = page.partition("## A long stream: 100 tasks of split-cifar100\n")[2].partition("##")[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in section.splitlines() if "| " in line]
+    assert rows[0][2:] == ["to 20", "to 40", "to 60", "to 80", "to 100"]
+    assert {row[0] for row in rows[1:]} == {"model-zoo"}
+    assert [row[1:] for row in rows[1:]] == [
+        ["of all so far", "48.45", "49.73", "50.15", "50.36", "50.49"],
+        ["when learned", "9.50", "29.50", "49.50", "69.50", "89.50"],
+        ["rows trained", "19", "59", "99", "139", "179"],
+        ["rows asked", "1,019", "1,059", "1,099", "1,139", "1,179"],
+        ["seconds of learning", "9.5", "29.5", "49.5", "69.5", "89.5"],
+        ["seconds of answers", "2.0", "2.0", "2.0", "2.0", "2.0"],
+    ]
+    long.episodes[3] = replace(long.episodes[3], rows_asked=None)
+    assert "| rows asked" not in beyond([long])
+    assert "A long stream" not in beyond([run(0.9)])
+
+
 def test_a_whole_run_stands_beside_shorter_ones_as_it_was_after_as_many_tasks():
     whole = run(0.7, tasks=3)
     whole.accuracy = [[0.5], [0.6, 0.6], [0.7, 0.7, 0.7]]

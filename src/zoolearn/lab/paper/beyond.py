@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 
 from zoolearn.files import Json, load_json
 from zoolearn.lab.figures import Plot, Series
@@ -22,6 +22,8 @@ STREAMS = ("split-cifar100", "coarse-cifar100", "split-cifar10", "split-miniimag
 # What makes two runs cost alike; the rest of the settings are tricks.
 BUDGET = ("epochs", "tasks_per_episode", "replay", "backbone", "precision")
 MEASURES = ("seeds", "accuracy", "gain", "forgetting", "forward")
+LONG = 100  # tasks from which on a stream is shown stretch by stretch
+STRETCHES = 5
 FIRST = (STREAMS[0], "1", "100%")  # what the page opens with
 COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
 
@@ -73,6 +75,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         "[statistics](protocol.md) of stored rows. Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs.",
         "",
         *_list_worth([study for study in studies if study.name == "tricks"]),
+        *_list_long([run for run in runs if run.finished and len(run.tasks) >= LONG]),
         "## Every setting, budget by budget",
         "",
         "A budget is the same data, epochs, replay and tasks an episode. Its first row is the paper's Model Zoo, where that was",
@@ -142,11 +145,55 @@ def _worth(gains: Series) -> dict[str, str]:
     }
 
 
+def _list_long(runs: Sequence[Results]) -> list[str]:
+    """Streams of many tasks, a part of them after the other: whether accuracy falls or an episode costs more."""
+    parts: list[str] = []
+    for stream in sorted({(run.benchmark, len(run.tasks)) for run in runs}):
+        here = [run for run in runs if (run.benchmark, len(run.tasks)) == stream]
+        ends = [stream[1] * (number + 1) // STRETCHES for number in range(STRETCHES)]
+        lines = [line for run in here for line in _stretches(run, ends)]
+        columns = ("learner", "each stretch of tasks", *(f"to {end}" for end in ends))
+        parts += [
+            f"## A long stream: {stream[1]} tasks of {stream[0]}",
+            "",
+            "*Of all so far* is the average accuracy after a stretch, *when learned* that of its tasks right after their episodes.",
+            "Rows and seconds are of one episode, in the median; *answers* are those to test rows that it changes.",
+            "",
+            markdown(Table(columns, tuple(lines), labels=2)),
+            "",
+            *(f"`{run.made_by}`" for run in here),
+            "",
+        ]
+    return parts
+
+
+def _stretches(run: Results, ends: Sequence[int]) -> list[tuple[str, ...]]:
+    pairs = list(zip((0, *ends), ends, strict=False))
+    known = [[100 * value for value in row if value is not None] for row in run.accuracy]
+    measures = {
+        "of all so far": [f"{fmean(known[end - 1]):.2f}" for end in ends],
+        "when learned": [f"{fmean(row[-1] for row in known[begin:end]):.2f}" for begin, end in pairs],
+    }
+    costs: dict[str, list[float]] = {
+        "rows trained": [episode.rows_trained for episode in run.episodes if episode.rows_trained is not None],
+        "rows asked": [episode.rows_asked for episode in run.episodes if episode.rows_asked is not None],
+        "seconds of learning": [episode.seconds["train"] for episode in run.episodes],
+        "seconds of answers": [episode.seconds["evaluate"] for episode in run.episodes],
+    }
+    for name, values in costs.items():
+        if len(values) < len(run.episodes):  # recorded before it was counted
+            continue
+        shape = "{:.1f}" if "seconds" in name else "{:,.0f}"
+        measures[name] = [shape.format(median(values[begin:end])) for begin, end in pairs]
+    learner = f"{run.method} --preset {preset.removeprefix('preset ')}" if (preset := _preset(run)) else run.method
+    return [(learner, name, *values) for name, values in measures.items()]
+
+
 def _learner(run: Results) -> str:
     """The paper's zoo or a preset of ours, with its precision, if it has seen a whole stream; else nothing."""
     changes = run.spec.changes
     name = _preset(run) or ("" if tricks(run) else "the paper's zoo")
-    if run.spec.options or "tasks_per_episode" in changes or not name:
+    if run.spec.options or _part(run) or "tasks_per_episode" in changes or not name:
         return ""
     return f"{name}, {changes['precision']}" if "precision" in changes else name
 
@@ -192,12 +239,17 @@ def _has_heads_for_all(run: Results) -> bool:
 def _budget(run: Results) -> str:
     spec = run.spec
     budget = {name: spec.changes[name] for name in BUDGET if name in spec.changes}
-    whole = ROWS_OF_A_TASK.get(run.benchmark)
-    rows = fmean(run.train_samples) if run.train_samples else whole
-    part = "samples_per_class" not in spec.options and whole and rows != whole
     given = {name: value for name, value in {**budget, **spec.options}.items() if name not in DATA_SEEDS}
     words = " ".join(write_flags(given))
-    return f"{words}, {rows:,.0f} rows a task at hand" if part else words
+    part = _part(run)
+    return f"{words}, {part:,.0f} rows a task at hand" if part else words
+
+
+def _part(run: Results) -> float | None:
+    """The rows of a task if only a part of a benchmark's was at hand."""
+    rows = fmean(run.train_samples) if run.train_samples else None
+    whole = ROWS_OF_A_TASK.get(run.benchmark, rows)
+    return rows if rows != whole and "samples_per_class" not in run.spec.options else None
 
 
 def tricks(run: Results) -> dict[str, Json]:
