@@ -121,6 +121,28 @@ def test_of_many_tasks_no_more_rows_are_asked_about_than_are_paid_for(monkeypatc
     assert which.guess(TOYS[2].test.x).count(TOYS[2].name) > len(TOYS[2].test) / 2
 
 
+def test_rows_that_fit_the_evidence_are_not_those_that_fit_its_temperature(monkeypatch):
+    zoo, seen = zoo_of(), []
+
+    def watched(zoo, stored):
+        found = by_distance(zoo, stored)
+        seen.append(torch.cat([task.train.x for task in stored]))
+        return lambda x: seen.append(x) or found(x)
+
+    def rows(x):
+        return {row.numpy().tobytes() for row in x}
+
+    WhichTask(zoo, watched)
+    fitted, apart = map(rows, seen)
+    assert not fitted & apart
+    stored = sum(len(task.train) for task in zoo.kept.values())
+    assert (len(fitted), len(apart)) == (3 * stored // 4, stored // 4)
+    monkeypatch.setattr("zoolearn.beyond.task_inference.MOST_STORED", stored // 2)
+    seen.clear()
+    WhichTask(zoo, watched)
+    assert len(rows(torch.cat(seen))) == pytest.approx(stored / 2, abs=len(zoo.kept))
+
+
 def test_a_task_that_is_named_wrongly_is_not_named_rightly():
     rows = [task.test.x for task in TOYS]
     swapped = dict(zip([task.name for task in TOYS], [*rows[1:], rows[0]], strict=True))

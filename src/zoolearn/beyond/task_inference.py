@@ -17,11 +17,13 @@ from zoolearn.beyond.temperature import fit_inverse_temperature
 from zoolearn.data.task import Task
 from zoolearn.errors import DataError
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.parts.growth import Statistics, covariance
 from zoolearn.methods.parts.head_logits import read_heads
 from zoolearn.nets.net import Standardize
 from zoolearn.training.predict import compute_features
 
-STORED = 250  # rows of each task: half of them to fit the evidence to, half the temperature
+STORED = 600  # rows of each task: three of four to fit the evidence to, the others the temperature
+MOST_STORED = 250_000  # rows of all tasks: beyond about 400 tasks, fewer of each
 MOST_EVIDENCE = 1_000_000  # rows x tasks that the temperature is fitted to: beyond about 70 tasks, fewer rows of each
 ROWS_AT_ONCE = 1 << 12  # that a net sees
 STRANGE = 0.01  # share of stored rows that would be taken for inputs of no task
@@ -58,21 +60,14 @@ def by_distance(zoo: ModelZoo, stored: Sequence[Task]) -> Evidence:
     """
     net = zoo.members[-1].net
     scales = {task.name: _scale(task) for task in stored}
-    features = {
-        task.name: compute_features(net, scales[task.name](task.train.x), zoo.recipe).double() for task in stored
-    }
-    means = {
-        task.name: torch.stack(
-            [features[task.name][task.train.y == label].mean(dim=0) for label in range(len(task.classes))]
-        )
-        for task in stored
-    }
-    within = torch.cat([features[task.name] - means[task.name][task.train.y] for task in stored])
-    scatter = within.T @ within / len(within)
-    spread = float(scatter.diagonal().mean()) or 1.0  # none where each class has a single row
-    scatter += 0.1 * spread * torch.eye(len(scatter), dtype=scatter.dtype)
-    unit = torch.linalg.cholesky(torch.linalg.inv(scatter))
-
+    means, scatter = {}, torch.zeros(())
+    for task in stored:
+        features = compute_features(net, scales[task.name](task.train.x), zoo.recipe)
+        found = Statistics.of(features, task.train.y, len(task.classes))
+        means[task.name], scatter = found.means, scatter + found.scatter
+    rows, classes = sum(len(task.train) for task in stored), sum(len(task.classes) for task in stored)
+    _, pulled = covariance(scatter, rows, classes)
+    unit = torch.linalg.cholesky(torch.linalg.inv(pulled))
     centres = {name: mean @ unit for name, mean in means.items()}
 
     def looks(x: Tensor) -> Iterator[Tensor]:
@@ -158,14 +153,15 @@ class WhichTask(TaskInference):
     """
 
     def __init__(self, zoo: ModelZoo, find: FindEvidence = by_distance) -> None:
-        stored = [task.subsample(min(1.0, STORED / len(task.train)), zoo.seed) for task in zoo.kept.values()]
+        rows_each = min(STORED, MOST_STORED // max(1, len(zoo.kept)))
+        stored = [task.subsample(min(1.0, rows_each / len(task.train)), zoo.seed) for task in zoo.kept.values()]
         if len(stored) < len(zoo.classes) or not stored:
             raise DataError("which task an input belongs to is told by stored rows; keep some of every task (replay)")
         self.zoo = zoo
-        halves = [_halves(task) for task in stored]
-        find_evidence = find(zoo, [first for first, _ in halves])
-        rows = torch.cat([second.train.x for _, second in halves])
-        owners = torch.cat([torch.full((len(second.train),), place) for place, (_, second) in enumerate(halves)])
+        parts = [_parts(task) for task in stored]
+        find_evidence = find(zoo, [most for most, _ in parts])
+        rows = torch.cat([rest.train.x for _, rest in parts])
+        owners = torch.cat([torch.full((len(rest.train),), place) for place, (_, rest) in enumerate(parts)])
         some = evenly(len(rows), MOST_EVIDENCE // len(stored))
         rows, owners = rows[some], owners[some]
         evidence = find_evidence(rows)
@@ -184,16 +180,16 @@ def evenly(count: int, most: int) -> Tensor:
     return torch.arange(count) if count <= most else torch.arange(most) * count // most
 
 
-def _halves(task: Task) -> tuple[Task, Task]:
-    """Two tasks of every second row of each class; a class of one row is in both."""
-    places = torch.zeros(len(task.train), dtype=torch.int64)
+def _parts(task: Task) -> tuple[Task, Task]:
+    """A task of three of four rows of each class, and one of the others; a class of one row is in both."""
+    first, second = torch.zeros(2, len(task.train), dtype=torch.bool)
     for label in range(len(task.classes)):
         rows = (task.train.y == label).nonzero()[:, 0]
-        places[rows] = torch.arange(len(rows)) % 2 if len(rows) > 1 else 2
-    return tuple(  # type: ignore[return-value]
-        Task(task.name, task.train.select(((places == half) | (places == 2)).nonzero()[:, 0]), task.test, task.classes)
-        for half in (0, 1)
-    )
+        apart = torch.arange(len(rows)) % 4 == 1
+        first[rows[~apart]] = True
+        second[rows[apart] if len(rows) > 1 else rows] = True
+    of_first, of_second = (task.train.select(part.nonzero()[:, 0]) for part in (first, second))
+    return Task(task.name, of_first, task.test, task.classes), Task(task.name, of_second, task.test, task.classes)
 
 
 @dataclass(frozen=True)

@@ -68,13 +68,18 @@ class Statistics:
 
         Distances from a mean of few rows are biased upwards; the bias is subtracted. Class frequencies are those of `arrived`.
         """
-        rows, size = float(self.counts.sum()), len(self.scatter)
-        shape = self.scatter / max(1.0, rows - len(self.counts))
-        pull = RIDGE * size / rows * shape.diagonal().clamp_min(0.01 * (float(shape.diagonal().mean()) or 1.0))
-        inverse = torch.linalg.inv(shape + pull.diag())
+        shape, pulled = covariance(self.scatter, int(self.counts.sum()), len(self.counts))
+        inverse = torch.linalg.inv(pulled)
         weight, chance = self.means @ inverse, float((inverse * shape).sum()) / self.counts
         frequent = torch.tensor(arrived).double().clamp_min(1.0) if arrived else self.counts
         return weight, -0.5 * (weight * self.means).sum(dim=1) + 0.5 * chance + (1 - balance) * frequent.log()
+
+
+def covariance(scatter: Tensor, rows: int, classes: int) -> tuple[Tensor, Tensor]:
+    """The covariance of which this is the scatter within classes; and shrunk towards its diagonal, the more the fewer rows."""
+    shape = scatter / max(1, rows - classes)
+    pull = RIDGE * len(scatter) / rows * shape.diagonal().clamp_min(0.01 * (float(shape.diagonal().mean()) or 1.0))
+    return shape, shape + pull.diag()
 
 
 def feature_statistics(net: Net, task: Task, recipe: Recipe) -> Statistics:
