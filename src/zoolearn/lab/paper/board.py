@@ -18,7 +18,7 @@ HEADER = (
 MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the paragraph, in pages that are otherwise written by hand
 ISOLATED = "isolated"
 OURS = "model-zoo"
-BEST = 3  # lines of a budget that the paragraph names, beside ours
+BEST = 2  # lines of a budget that the paragraph names, beside ours
 ONE_SEED = " (one seed)"
 
 
@@ -90,7 +90,7 @@ def paragraph(lines: Sequence[Line]) -> str:
         ranking, rest = ranking.replace(ONE_SEED, ""), f"{rest}, with one seed"
     return fill(
         "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe and pass; settings chosen by one search): {ranking}. {rest}.",
+        f"conditions (one net, recipe, pass and search of settings): {ranking}. {rest}.",
         width=128,
         break_long_words=False,
         break_on_hyphens=False,
@@ -108,7 +108,7 @@ def _describe_stream(lines: Sequence[Line], stream: str) -> str:
     if isolated and without:
         behind = [line for line in without if score(line) < score(isolated)]
         ahead = sorted((line for line in without if line not in behind), key=score, reverse=True)
-        beaten = ", ".join(f"{line.entry.name} {_score(line)}" for line in ahead)
+        beaten = ", ".join(map(_name_and_score, ahead))
         parts.append(
             f"without stored samples it is ahead of {len(behind)} of {len(without)}"
             + (f", behind {beaten}" if ahead else "")
@@ -117,9 +117,14 @@ def _describe_stream(lines: Sequence[Line], stream: str) -> str:
         with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=score, reverse=True)
         if with_memory and not (isolated and budget == NONE):
             shown = [line for rank, line in enumerate(with_memory) if rank < BEST or line.entry.name == OURS]
-            ranks = ", ".join(f"{line.entry.name} {_score(line)}" for line in shown)
+            ranks = ", ".join(map(_name_and_score, shown))
             parts.append(f"with {words}: {ranks}")
     return "; ".join(parts)
+
+
+def _name_and_score(line: Line) -> str:
+    method, _, more = line.entry.name.partition(", ")
+    return f"{method} ({more}) {_score(line)}" if more else f"{method} {_score(line)}"
 
 
 def _score(line: Line) -> str:
