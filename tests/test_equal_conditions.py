@@ -96,49 +96,49 @@ def test_lines_have_the_runs_of_the_chosen_settings_and_know_what_is_missing():
     assert equal.missing_runs(unknown, 3) == []
 
 
-@pytest.mark.parametrize(("er", "wins"), [(0.8, "er 80.00"), (0.7, "er 70.00")])
-def test_the_paragraph_names_who_is_ahead_and_marks_single_seeds(er, wins):
+@pytest.mark.parametrize(("er", "beaten"), [(0.8, 0), (0.7, 1)])
+def test_the_summary_counts_the_rivals_that_isolated_nets_beat(er, beaten):
     runs = [run for entry in (FINE_TUNE, ISOLATED, ER) for run in searched(entry, 0)]
     runs += [*line_runs(FINE_TUNE, 0, 0.6), *line_runs(ISOLATED, 0, 0.75, seeds=3), *line_runs(ER, 0, er)]
-    told = " ".join(board.paragraph(equal.board(runs)).split())
-    assert "isolated has 75.00;" in told
-    assert "ahead of 1 of 1" in told
-    assert f"with 5,000 stored samples: {wins} (one seed)" in told
-    assert f"3 of {2 * len(ENTRIES)} lines were run so far" in told
+    told = " ".join(board.summary(equal.board(runs)).split())
+    assert (
+        f"the rivals that they beat are: on split-cifar100, 1 of 1 with no stored samples, {beaten} of 1 with 5,000 stored samples."
+        in told
+    )
+    assert f"3 of {2 * len(ENTRIES)} lines of the board were run so far." in told
     behind = [run if run.method != "isolated" else run_of(run.spec, 0.5) for run in runs]
-    assert "ahead of 0 of 1, behind fine-tune 60.00 (one seed)" in " ".join(
-        board.paragraph(equal.board(behind)).split()
+    assert "0 of 1 with no stored samples, 0 of 1 with" in " ".join(board.summary(equal.board(behind)).split())
+
+
+def test_without_isolated_nothing_is_counted_and_the_others_are_shown():
+    runs = [*searched(FINE_TUNE, 0), *searched(ER, 0), *line_runs(FINE_TUNE, 0, 0.6), *line_runs(ER, 0, 0.8)]
+    lines = equal.board(runs)
+    assert "they beat" not in board.summary(lines)
+    assert board.short_table(lines).rows == (
+        ("no stored samples", "fine-tune", "60.00", "-"),
+        ("5,000 stored samples", "er", "80.00", "-"),
     )
 
 
-def test_without_isolated_the_paragraph_tells_the_others_and_that_it_is_missing():
-    runs = [*searched(FINE_TUNE, 0), *searched(ER, 0), *line_runs(FINE_TUNE, 0, 0.6), *line_runs(ER, 0, 0.8)]
-    told = " ".join(board.paragraph(equal.board(runs)).split())
-    assert "isolated was not run yet; with no stored samples: fine-tune 60.00; with 5,000 stored" in told
-    assert told.endswith("lines were run so far, with one seed.")
-
-
-def test_the_paragraph_names_the_best_two_of_a_budget_and_always_ours():
+def test_the_summary_shows_the_best_two_of_a_budget_and_always_the_paper_s_zoo():
     stored = [entry for entry in ENTRIES if entry.budget == ER.budget]
     others = [entry for entry in stored if entry.name != "model-zoo"][:3]
     (ours,) = (entry for entry in stored if entry.name == "model-zoo")
     runs = []
     for entry, accuracy in zip([*others, ours], (0.9, 0.8, 0.7, 0.5), strict=True):
         runs += [*searched(entry, 0), *line_runs(entry, 0, accuracy, seeds=2)]
-    told = " ".join(board.paragraph(equal.board(runs)).split())
-    assert [entry.name for entry in others[:2]] == ["er", "er, heads refit, mirror images"]
-    ranks = "er 90.00, er (heads refit, mirror images) 80.00, model-zoo 50.00"
-    assert f"with 5,000 stored samples: {ranks}. " in told
+    rows = board.short_table(equal.board(runs)).rows
+    assert [row[1] for row in rows] == ["er", "er, heads refit, mirror images", "model-zoo"]
+    assert [row[2] for row in rows] == ["90.00 ± 0.00", "80.00 ± 0.00", "50.00 ± 0.00"]
 
 
-def test_the_paragraph_tells_of_each_benchmark_what_was_run_on_it():
+def test_the_summary_ranks_by_what_was_run_and_leaves_out_joint_training():
+    joint = next(entry for entry in ENTRIES if entry.name == "multi-head")
     runs = [*searched(ER, 0), *line_runs(ER, 0, 0.8), *line_runs(ER, 0, 0.9, stream=STREAMS[1])]
-    told = " ".join(board.paragraph(equal.board(runs)).split())
-    first, second = (
-        f"on {stream} isolated was not run yet; with 5,000 stored samples: er {score}"
-        for stream, score in zip(STREAMS, ("80.00", "90.00"), strict=True)
-    )
-    assert f"{first}; {second}. 2 of" in told
+    runs += [*searched(ISOLATED, 0), *line_runs(ISOLATED, 0, 0.7), *searched(joint, 0), *line_runs(joint, 0, 0.1)]
+    lines = equal.board(runs)
+    assert ("5,000 stored samples", "er", "80.00", "90.00") in board.short_table(lines).rows
+    assert "all samples stored" not in board.summary(lines).partition("|")[0]
 
 
 def test_what_was_not_run_is_called_so():
@@ -147,17 +147,17 @@ def test_what_was_not_run_is_called_so():
     missing = board.name_missing(lines, STREAMS[0])
     assert "fine-tune" not in missing
     assert all(entry.name in missing for entry in ENTRIES if entry.name != "fine-tune")
-    assert "not run yet" in board.paragraph(equal.board([]))
+    assert "\n\n" not in board.summary(equal.board([]))  # no empty table
 
 
-def test_the_paragraph_goes_between_its_marks_and_nothing_else_changes(tmp_path: Path):
+def test_the_summary_goes_between_its_marks_and_nothing_else_changes(tmp_path: Path):
     page = tmp_path / "README.md"
     page.write_text("before\n<!-- board -->\nold\n<!-- end of board -->\nafter\n", encoding="utf-8")
-    told = board.put_paragraph(page, [])
+    told = board.put_summary(page, [])
     assert told.startswith("before\n<!-- board -->\nThe paper finds")
     assert told.endswith("\n<!-- end of board -->\nafter\n")
     page.write_text("no marks", encoding="utf-8")
-    assert board.put_paragraph(page, []) is None
+    assert board.put_summary(page, []) is None
 
 
 def test_no_budget_is_left_without_the_paper_s_method_or_its_rival():

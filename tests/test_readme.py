@@ -1,7 +1,7 @@
 """The README says what is so: its commands print that, its numbers were measured, its tests and files are there.
 
-Its list of rooms is made of their own first sentences; `python tests/test_readme.py` writes it again. (Its Python is a
-doctest.)
+Its Python is a doctest. The list of rooms in CONTRIBUTING is made of their own first sentences; `python
+tests/test_readme.py` writes it again.
 """
 
 import ast
@@ -37,15 +37,15 @@ def rooms() -> str:
     )
 
 
-def readme_with_rooms() -> str:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+def contributing_with_rooms() -> str:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     return f"{before}{BEGIN}{rooms()}{END}{after}"
 
 
-def test_the_readme_names_every_room_with_what_it_is() -> None:
-    assert (ROOT / "README.md").read_text(encoding="utf-8") == readme_with_rooms()
+def test_contributing_names_every_room_with_what_it_is() -> None:
+    assert (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8") == contributing_with_rooms()
 
 
 def test_every_module_says_what_it_is() -> None:
@@ -124,4 +124,4 @@ def test_it_can_be_read_in_a_few_minutes() -> None:
 
 
 if __name__ == "__main__":
-    (ROOT / "README.md").write_text(readme_with_rooms(), encoding="utf-8")
+    (ROOT / "CONTRIBUTING.md").write_text(contributing_with_rooms(), encoding="utf-8")

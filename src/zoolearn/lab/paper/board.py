@@ -1,4 +1,4 @@
-"""The board of equal conditions as tables, as a page, and as the one paragraph that README and REPRODUCTION quote."""
+"""The board of equal conditions as tables, as a page, and as the summary that README and REPRODUCTION quote."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,8 +6,8 @@ from statistics import fmean
 from textwrap import fill
 
 from zoolearn.lab.groups import Group, mean_accuracy
-from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, NONE, STREAMS, Line, board
-from zoolearn.lab.tables import Table, human, markdown, mean, percent
+from zoolearn.lab.paper.equal import BUDGETS, MOST_TRIALS, NAME, STREAMS, Line, board
+from zoolearn.lab.tables import MISSING, Table, human, markdown, mean, percent
 from zoolearn.runs.results import Results
 
 TITLE = "Equal conditions: one net (small-conv), one recipe, one pass, settings chosen by one search"
@@ -15,11 +15,11 @@ HEADER = (
     "budget", "method", "chosen", "seeds", "accuracy", "forgetting", "forward", "unique", "not told", "stored", "MB",
     "parameters", "trained", "asked", "minutes",
 )  # fmt: skip
-MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the paragraph, in pages that are otherwise written by hand
+MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the summary, in pages that are otherwise written by hand
 ISOLATED = "isolated"
 OURS = "model-zoo"
-BEST = 2  # lines of a budget that the paragraph names, beside ours
-ONE_SEED = " (one seed)"
+JOINT = "multi-head"  # meets all tasks at once, so it is no rival
+BEST = 2  # entries of a budget that the summary shows, beside isolated nets and the paper's zoo
 
 
 def table(lines: Sequence[Line], stream: str) -> Table:
@@ -72,7 +72,7 @@ def page(runs: Sequence[Results]) -> str:
         "*not told* is class-incremental: all classes compete. *Stored* are samples, *MB* theirs; *trained* and *asked* are",
         "rows in thousands. Percent, mean and standard deviation over seeds; one seed has no deviation.",
         "",
-        paragraph(lines),
+        summary(lines),
         "",
     ]
     for stream in STREAMS:
@@ -80,62 +80,62 @@ def page(runs: Sequence[Results]) -> str:
     return "\n".join([*parts, *(["```sh", *commands, "```", ""] if commands else [])])
 
 
-def paragraph(lines: Sequence[Line]) -> str:
+def summary(lines: Sequence[Line]) -> str:
     """What the board says of the paper's finding, whoever wins; only of what was run."""
-    sentences = [sentence for stream in STREAMS if (sentence := _describe_stream(lines, stream))]
     run = [line for line in lines if line.runs]
-    rest = f"{len(run)} of {len(lines)} lines were run so far" if len(run) < len(lines) else "All lines were run"
-    ranking = "; ".join(sentences) or "not run yet"
-    if run and all(len(line.runs) == 1 for line in run):
-        ranking, rest = ranking.replace(ONE_SEED, ""), f"{rest}, with one seed"
-    return fill(
-        "The paper finds that isolated nets, which share nothing, beat every method with one net that learns on. Under equal "
-        f"conditions (one net, recipe, pass and search of settings): {ranking}. {rest}.",
+    counts = "; ".join(told for stream in STREAMS if (told := _count_beaten(run, stream)))
+    equal = "Under equal conditions (one net, recipe, pass and search of settings for all) the rivals that they beat are"
+    found = f" {equal}: {counts}." if counts else ""
+    rest = "" if len(run) == len(lines) else f" {len(run)} of {len(lines)} lines of the board were run so far."
+    text = fill(
+        f"The paper finds that isolated nets, which share nothing, beat every method with one net that learns on.{found}{rest}",
         width=128,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    return f"{text}\n\n{markdown(short_table(lines))}" if run else text
 
 
-def _describe_stream(lines: Sequence[Line], stream: str) -> str:
-    here = [line for line in lines if line.stream == stream and line.runs]
-    isolated = next((line for line in here if line.entry.name == ISOLATED), None)
-    rivals = [line for line in here if line is not isolated]
-    if not rivals:
-        return ""
-    without = [line for line in rivals if line.entry.budget == NONE]
-    parts = [f"on {stream} isolated " + (f"has {_score(isolated)}" if isolated else "was not run yet")]
-    if isolated and without:
-        behind = [line for line in without if score(line) < score(isolated)]
-        ahead = sorted((line for line in without if line not in behind), key=score, reverse=True)
-        beaten = ", ".join(map(_name_and_score, ahead))
-        parts.append(
-            f"without stored samples it is ahead of {len(behind)} of {len(without)}"
-            + (f", behind {beaten}" if ahead else "")
-        )
+def short_table(lines: Sequence[Line]) -> Table:
+    """The best of each budget beside isolated nets and the paper's zoo: average accuracy on each stream."""
+    rows = []
     for budget, words in BUDGETS.items():
-        with_memory = sorted((line for line in rivals if line.entry.budget == budget), key=score, reverse=True)
-        if with_memory and not (isolated and budget == NONE):
-            shown = [line for rank, line in enumerate(with_memory) if rank < BEST or line.entry.name == OURS]
-            ranks = ", ".join(map(_name_and_score, shown))
-            parts.append(f"with {words}: {ranks}")
-    return "; ".join(parts)
+        names = dict.fromkeys(line.entry.name for line in lines if line.entry.budget == budget and line.runs)
+        here = {
+            name: [line for line in lines if (line.entry.budget, line.entry.name) == (budget, name)] for name in names
+        }
+        ranked = sorted(here, key=lambda name: -_mean_score(here[name]))
+        shown = [name for rank, name in enumerate(ranked) if rank < BEST or name in (ISOLATED, OURS)]
+        rows += [(words, name, *map(_accuracy, here[name])) for name in shown]
+    return Table(("memory", "method", *STREAMS), tuple(rows), labels=2)
 
 
-def _name_and_score(line: Line) -> str:
-    method, _, more = line.entry.name.partition(", ")
-    return f"{method} ({more}) {_score(line)}" if more else f"{method} {_score(line)}"
+def _count_beaten(lines: Sequence[Line], stream: str) -> str:
+    here = [line for line in lines if line.stream == stream]
+    isolated = next((line for line in here if line.entry.name == ISOLATED), None)
+    rivals = [line for line in here if line.entry.method not in (ISOLATED, OURS, JOINT)]
+    parts = []
+    for budget, words in BUDGETS.items():
+        found = [line for line in rivals if line.entry.budget == budget]
+        if isolated and found:
+            beaten = sum(score(line) < score(isolated) for line in found)
+            parts.append(f"{beaten} of {len(found)} with {words}")
+    return f"on {stream}, {', '.join(parts)}" if parts else ""
 
 
-def _score(line: Line) -> str:
-    return f"{score(line):.2f}" + (ONE_SEED if len(line.runs) == 1 else "")
+def _mean_score(lines: Sequence[Line]) -> float:
+    return fmean(score(line) for line in lines if line.runs)
 
 
-def put_paragraph(file: Path, runs: Sequence[Results]) -> str | None:
-    """The text of a page with the paragraph between its marks; None where it has no such marks."""
+def _accuracy(line: Line) -> str:
+    return percent(Group(tuple(line.runs)).values("average_accuracy")) if line.runs else MISSING
+
+
+def put_summary(file: Path, runs: Sequence[Results]) -> str | None:
+    """The text of a page with the summary between its marks; None where it has no such marks."""
     begin, end = MARKS
     text = file.read_text(encoding="utf-8") if file.exists() else ""
     if begin not in text or end not in text:
         return None
     head, _, rest = text.partition(begin)
-    return f"{head}{begin}\n{paragraph(board(runs))}\n{end}{rest.partition(end)[2]}"
+    return f"{head}{begin}\n{summary(board(runs))}\n{end}{rest.partition(end)[2]}"

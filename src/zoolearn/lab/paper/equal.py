@@ -11,6 +11,7 @@ from itertools import product
 from zoolearn.files import Json
 from zoolearn.lab.paper.compare import runs_of
 from zoolearn.lab.paper.rows import Row
+from zoolearn.lab.published import CHAINS, FLIPS, ONE_PASS
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import RunSpec
 
@@ -73,6 +74,7 @@ BY_CLASS: dict[str, Json] = {"memory_size": 50, "memory_per": "class"}  # 5,000 
 REPLAY: Grid = {"lr": RATES, "memory_batch": (0, 32)}
 GUIDED: Grid = {"lr": RATES, "memory_batch": (64, 256)}
 TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # those of preset beyond that a single net can have
+BEYOND: dict[str, Json] = {**ONE_PASS, **CHAINS, **FLIPS}  # with one chain, a single net that learns on answers
 ONE_RATE: Grid = {"lr": RATES}
 
 ENTRIES: tuple[Entry, ...] = (
@@ -89,7 +91,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("progressive", "progressive", NONE, ONE_RATE),
     Entry("apd", "apd", NONE, {"lr": ADAM_RATES}),
     Entry("fedweit", "fedweit", NONE, {"lr": ADAM_RATES}),
-    Entry("model-zoo, warm start", "model-zoo", NONE, ONE_RATE, {"replay": 0.0, "grow": "warm-start"}),
+    Entry("model-zoo, preset beyond", "model-zoo", NONE, ONE_RATE, {**BEYOND, "replay": 0.0}),
     Entry("er", "er", SOME, REPLAY, _memory(SOME)),
     Entry("er, heads refit, mirror images", "er", SOME, REPLAY, {**_memory(SOME), **TRICKS}),
     Entry(
@@ -100,7 +102,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("gem", "gem", SOME, ONE_RATE, BY_CLASS),
     Entry("mc-sgd", "mc-sgd", SOME, {"lr": FEW_RATES, "line_lr": (0.002, 0.005), "line_start": (0.5, 0.8)}, BY_CLASS),
     Entry("model-zoo", "model-zoo", SOME, ONE_RATE, {"replay": 0.1}),
-    Entry("model-zoo, warm start", "model-zoo", SOME, ONE_RATE, {"replay": 0.1, "grow": "warm-start"}),
+    Entry("model-zoo, preset beyond", "model-zoo", SOME, ONE_RATE, {**BEYOND, "replay": 0.1}),
     Entry("er", "er", ALL, REPLAY, _memory(ALL)),
     Entry("er, heads refit, mirror images", "er", ALL, REPLAY, {**_memory(ALL), **TRICKS}),
     Entry("multi-head", "multi-head", ALL, ONE_RATE),
@@ -111,18 +113,8 @@ ENTRIES: tuple[Entry, ...] = (
         {"epochs": 5, "augment": "no", **TRICKS},
     ),
     Entry("model-zoo", "model-zoo", ALL, ONE_RATE),
-    Entry(
-        *("model-zoo, preset beyond", "model-zoo", ALL, ONE_RATE),
-        {
-            "grow": "warm-start",
-            "whiten": True,
-            "open_softmax": True,
-            "read_layers": True,
-            "supersede": True,
-            "chains": 3,
-            "flip_tta": True,
-        },
-    ),
+    Entry("model-zoo, preset beyond", "model-zoo", ALL, ONE_RATE, BEYOND),
+    Entry("model-zoo, preset beyond, one chain", "model-zoo", ALL, ONE_RATE, {**BEYOND, "chains": 1}),
 )
 
 

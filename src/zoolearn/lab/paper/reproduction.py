@@ -60,11 +60,11 @@ PAGES = Path("docs/reproduction")  # beside REPRODUCTION.md, a page for each tab
 def write_reproduction(file: Path, runs: Sequence[Results], studies: Iterable[Study] = ()) -> list[Path]:
     """Writes the front page, and below the folder that it is in a page for each table, for figures and for precision.
 
-    A README.md beside it that has marks for it gets the paragraph of the board.
+    A README.md beside it that has marks for it gets the summary of the board.
     """
     pages = {file: front_page(runs)}
     readme = file.parent / "README.md"
-    if (text := board.put_paragraph(readme, runs)) is not None:
+    if (text := board.put_summary(readme, runs)) is not None:
         pages |= {readme: text}
     pages |= {file.parent / PAGES / f"{equal.NAME}.md": board.page(runs)}
     pages |= {file.parent / PAGES / "figures.md": figures_page(studies)}
@@ -101,7 +101,7 @@ def front_page(runs: Sequence[Results]) -> str:
         "",
         "## The paper's finding: isolated nets beat one net that learns on, one epoch",
         "",
-        board.paragraph(equal.board(runs)),
+        board.summary(equal.board(runs)),
         "",
         f"The board: [{equal.NAME}]({PAGES.as_posix()}/{equal.NAME}.md), by `zoo paper {equal.NAME}`.",
         "",
