@@ -81,19 +81,26 @@ def page(runs: Sequence[Results]) -> str:
 
 
 def summary(lines: Sequence[Line]) -> str:
-    """What the board says of the paper's finding, whoever wins; only of what was run."""
+    """What the board says of the paper's finding, and the best of each budget."""
+    shown = short_table(lines)
+    return f"{paragraph(lines)}\n\n{markdown(shown)}" if shown.rows else paragraph(lines)
+
+
+def paragraph(lines: Sequence[Line]) -> str:
+    """How many rivals isolated nets beat, whoever wins; only of what was run."""
     run = [line for line in lines if line.runs]
     counts = "; ".join(told for stream in STREAMS if (told := _count_beaten(run, stream)))
-    equal = "Under equal conditions (one net, recipe, pass and search of settings for all) the rivals that they beat are"
+    equal = (
+        "Under equal conditions (one net, recipe, pass and search of settings for all) the rivals that they beat are"
+    )
     found = f" {equal}: {counts}." if counts else ""
     rest = "" if len(run) == len(lines) else f" {len(run)} of {len(lines)} lines of the board were run so far."
-    text = fill(
+    return fill(
         f"The paper finds that isolated nets, which share nothing, beat every method with one net that learns on.{found}{rest}",
         width=128,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return f"{text}\n\n{markdown(short_table(lines))}" if run else text
 
 
 def short_table(lines: Sequence[Line]) -> Table:

@@ -101,7 +101,7 @@ def front_page(runs: Sequence[Results]) -> str:
         "",
         "## The paper's finding: isolated nets beat one net that learns on, one epoch",
         "",
-        board.summary(equal.board(runs)),
+        board.paragraph(equal.board(runs)),
         "",
         f"The board: [{equal.NAME}]({PAGES.as_posix()}/{equal.NAME}.md), by `zoo paper {equal.NAME}`.",
         "",
