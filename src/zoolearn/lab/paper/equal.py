@@ -75,6 +75,10 @@ REPLAY: Grid = {"lr": RATES, "memory_batch": (0, 32)}
 GUIDED: Grid = {"lr": RATES, "memory_batch": (64, 256)}
 TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # those of preset beyond that a single net can have
 BEYOND: dict[str, Json] = {**ONE_PASS, **CHAINS, **FLIPS}  # with one chain, a single net that learns on answers
+APART: dict[str, Json] = {  # a chain for each task: nets that share nothing, with all of beyond that such nets can have
+    "grow": "warm-start", "chains": 20, "replay": 0.0, "tasks_per_episode": 1, "all_tasks": False, "held_out": 0.0,
+    "vote_sharpness": 0.0, "whiten": True, "read_layers": True, **FLIPS,
+}  # fmt: skip
 ONE_RATE: Grid = {"lr": RATES}
 
 ENTRIES: tuple[Entry, ...] = (
@@ -91,6 +95,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("progressive", "progressive", NONE, ONE_RATE),
     Entry("apd", "apd", NONE, {"lr": ADAM_RATES}),
     Entry("fedweit", "fedweit", NONE, {"lr": ADAM_RATES}),
+    Entry("isolated, with the tricks of beyond", "model-zoo", NONE, ONE_RATE, APART),
     Entry("model-zoo, preset beyond", "model-zoo", NONE, ONE_RATE, {**BEYOND, "replay": 0.0}),
     Entry("er", "er", SOME, REPLAY, _memory(SOME)),
     Entry("er, heads refit, mirror images", "er", SOME, REPLAY, {**_memory(SOME), **TRICKS}),
