@@ -1,6 +1,8 @@
 """The batches of an epoch: which rows come in which order, and how each image is varied."""
 
 from itertools import pairwise, permutations
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,7 +13,7 @@ from toys import Spy, blobs, net_for, row_set
 from zoolearn.data.task import Examples, Task
 from zoolearn.training import batches
 from zoolearn.training.at_once import fit
-from zoolearn.training.batches import Batch, balanced_order
+from zoolearn.training.batches import Batch, balanced_order, to_device
 from zoolearn.training.recipe import Recipe
 
 IMAGE = torch.arange(1, 65, dtype=torch.uint8).reshape(1, 8, 8)  # no two pixels alike, none black
@@ -136,3 +138,19 @@ def test_fewer_past_rows_than_new_come_all_before_any_comes_again():
     assert len(set(rows[20:])) == 4
     assert rounds[0] != rounds[1]
     assert all(met != sorted(met) for met in rounds)
+
+
+def test_rows_that_lie_on_a_gpu_stay_and_rows_of_a_cpu_go_there_through_pinned_memory():
+    gpu, moves = torch.device("cuda", 0), list[tuple[Any, ...]]()
+
+    def rows(device: torch.device) -> Any:
+        """Rows that note how they are moved; they cannot be pinned, as those on a GPU."""
+        made = SimpleNamespace(device=device)
+        made.to = lambda *place, **how: moves.append((made, *place, how)) or made
+        return made
+
+    there, here, pinned = (rows(device) for device in (gpu, torch.device("cpu"), torch.device("cpu")))
+    here.pin_memory = lambda: pinned
+    assert to_device(cast(Tensor, there), gpu) is there
+    assert to_device(cast(Tensor, here), gpu) is pinned
+    assert moves == [(pinned, gpu, {"non_blocking": True})]

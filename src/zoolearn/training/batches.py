@@ -129,7 +129,7 @@ def _gather(tasks: Sequence[Task], ends: Tensor, places: Tensor) -> tuple[Tensor
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """The tensor on a device; copies to a GPU are asynchronous, through pinned memory."""
-    if device.type == "cuda":
+    """The tensor on a device; copies from a CPU to a GPU are asynchronous, through pinned memory."""
+    if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor
