@@ -9,9 +9,11 @@ import torch.nn.functional as F
 
 from toys import TINY, benchmark, net_for, pictures, row_set, same, show, state, with_norm
 from zoolearn.beyond.linear_head import fit_head, refit_heads
+from zoolearn.data.arrivals import part_by_class
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.er import Er
+from zoolearn.methods.learner import accuracy
 from zoolearn.methods.parts.reservoir import Reservoir
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import mlp_100
@@ -150,3 +152,9 @@ def test_heads_may_be_fitted_to_stored_rows_after_each_task_and_training_stays_a
     past = next(iter(by_task.values()))
     fitted = fit_head(compute_features(refitted.net, past.x, refitted.recipe), past.y, 2)
     assert torch.equal(refitted.net.head(tasks[0].name).weight, fitted.weight)
+
+
+def test_a_head_that_is_fitted_once_its_task_grew_still_tells_the_classes_that_came_first():
+    whole = pictures("grows", classes=3)
+    learner = show(er(memory_size=24, heads=refit_heads), part_by_class(whole, [[0, 1], [2]]))
+    assert accuracy(learner.test_answers(whole), whole.test.y) > 0.9

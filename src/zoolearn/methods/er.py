@@ -31,7 +31,7 @@ class Er(WithReservoir):
     itself), their mean losses are added, and the first task is learned without replay.
 
     Batch-norm statistics are those of the mixed batches. With `heads="refit"`, past the paper, all heads are fitted to the
-    stored rows after each task, the new one's to all of its rows; the next task trains them on from there.
+    stored rows after each task, a new task's to all of its rows; the next task trains them on from there.
     """
 
     optimizers = tuple(OPTIMIZERS)
@@ -51,7 +51,7 @@ class Er(WithReservoir):
         rehearse, moving = (self.rehearse, net.tasks) if replays else (None, (task.name,))
         loss = yield from self.fit(net, [task], loss=rehearse, adjust=self.keep, heads=moving)
         if self.heads is not as_trained:
-            new = {} if self.shared_head else {task.name: task.train}
+            new = {} if self.shared_head or task.name in self.classes else {task.name: task.train}
             self.heads(net, self.stored_examples(net) | new, self.recipe)
         self.net = net
         return Episode((task.name,), None, loss)
