@@ -67,6 +67,14 @@ def test_every_kind_of_method_is_asked_through_the_heads_of_the_nets_that_answer
         assert results.untold.accuracy[task.name] == right / len(task.test)
 
 
+def test_logits_are_not_rounded_where_nets_compute_with_less_precision():
+    learner = learner_of(METHODS["er"], recipe=Recipe(epochs=1, precision="bfloat16"))
+    learner.learn(STREAM[0])
+    (said,) = task_logits(learner, STREAM[0].test.x, [STREAM[0].name])
+    told = learner.predict_proba(STREAM[0].test.x, STREAM[0].name)
+    assert torch.equal(torch.softmax(said, dim=1), told)
+
+
 def by_hand(learner, x, task):
     """The weighted mean of what the nets say for one task; of methods that have other answers, the logarithm of those."""
     if type(learner).__name__ in ("Vcl", "Frcl"):
