@@ -53,6 +53,21 @@ def test_a_published_net_agrees_with_the_information_of_its_answers_and_is_left_
     assert not any(module._forward_hooks for module in net.modules())
 
 
+def tied(shape, dropout=0.0):
+    layer = nn.Linear(6, 6)
+    return nn.Sequential(nn.Flatten(), nn.Linear(192, 6), nn.Tanh(), layer, nn.Tanh(), layer)
+
+
+@pytest.mark.parametrize(("backbone", "flips"), [(mlp_100, True), (tied, False)])
+def test_a_layer_that_is_passed_twice_counts_with_the_sum_of_its_gradients(backbone, flips):
+    task = pictures(shape=(3, 8, 8))
+    net = net_for([task], backbone, flip_tta=flips).eval()
+    flat = Flat(net.trainable([task.name]))
+    x = task.train.x[:8]
+    found = gauss_newton_diagonal(net, task.name, flat, x).double()
+    assert torch.allclose(found, by_hand(net, task.name, flat, x), rtol=1e-3, atol=1e-9)
+
+
 def test_a_convolutional_net_is_taken_input_by_input():
     task = pictures(shape=(1, 22, 22), per_class=2)
     net = net_for([task], small_conv).eval()

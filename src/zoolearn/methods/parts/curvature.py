@@ -52,15 +52,21 @@ def trace_layers(net: Net) -> Iterator[Trace]:
 
 
 def _add_squares(totals: dict[int, Tensor], trace: Trace, log_probabilities: Tensor) -> None:
+    """Adds squared gradients; that of a layer called several times is a sum, whose square has products of all its calls."""
     outputs = [output for _, _, output in trace]
-    squares = [inputs.square() for _, inputs, _ in trace]
+    pairs = [
+        (layer, first, second, inputs * others)
+        for first, (layer, inputs, _) in enumerate(trace)
+        for second, (other, others, _) in enumerate(trace)
+        if layer is other
+    ]
     for label in range(log_probabilities.shape[1]):
         chosen = log_probabilities[:, label]
         gradients = torch.autograd.grad(chosen.sum(), outputs, retain_graph=True)
         weights = chosen.detach().exp()[:, None]
-        for (layer, _, _), gradient, square in zip(trace, gradients, squares, strict=True):
-            weighed = weights * gradient.square()
+        for layer, first, second, products in pairs:
+            weighed = weights * (gradients[first] * gradients[second])
             if id(layer.weight) in totals:
-                totals[id(layer.weight)].addmm_(weighed.T, square)
+                totals[id(layer.weight)].addmm_(weighed.T, products)
             if layer.bias is not None and id(layer.bias) in totals:
                 totals[id(layer.bias)].add_(weighed.sum(dim=0))
