@@ -61,9 +61,9 @@ class Fromp(WithMemory):
     inputs are those of each class about which the net is least sure, and F, the diagonal of the generalised Gauss-Newton
     matrix summed (not averaged) over all of the task's examples, is added up.
 
-    The authors train by Adam (`optimizer="adam"`, with a rate from 1e-4 to 1e-3); by default the recipe's SGD is used.
-    Training is in float32, kernels in float64. Probabilities at memorable inputs are with no units dropped, and with
-    batch-norm's running statistics, which follow the newest task and are not held.
+    The authors train by Adam at rates from 1e-4 to 1e-3, and so do we by default; the recipe's weight decay acts with
+    `optimizer="sgd"` alone. Training is in float32, kernels in float64. Probabilities at memorable inputs are with no
+    units dropped, and with batch-norm's running statistics, which follow the newest task and are not held.
 
     `stored_samples` are the memorable inputs; `num_parameters` counts the net and F, two numbers for each weight. Kernels are
     made again before every task and not kept.
@@ -84,7 +84,7 @@ class Fromp(WithMemory):
     kernel: Literal["laplace", "identity"] = setting(
         "laplace", "identity: all probabilities are held alike, each by itself"
     )
-    max_grad_norm: float = setting(0.1, "longer gradients are clip_gradients to this length; 0: none are", least=0)
+    max_grad_norm: float = setting(0.1, "longer gradients are clipped to this length; 0: none are", least=0)
 
     fisher: dict[str, Tensor] = saved(default_factory=dict)  # of every parameter, by its name
 

@@ -220,7 +220,7 @@ class Training:
 
 
 class _RandomState:
-    """The global random state of one training, active only inside `in_force`, so that callers keep theirs."""
+    """The global random state of one training, active only inside `activate`, so that callers keep theirs."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
