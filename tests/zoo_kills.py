@@ -48,10 +48,10 @@ def learn_files(zoo: Zoo) -> None:
     zoo.learn_from("fresh", zoo.path.parent / "fresh.npz")
 
 
-def learn_and_take_back(zoo: Zoo) -> None:
+def learn_and_take_back(zoo: Zoo, task: Task = FRESH, new_classes: Sequence[str] = ()) -> None:
     """With a gate that lets nothing pass."""
     with patch("zoolearn.zoo.zoo.find_worse", lambda changes, limit: tuple(changes)):
-        zoo.learn(FRESH, unless_worse=0.01)
+        assert zoo.learn(task, unless_worse=0.01, new_classes=new_classes).worse
 
 
 MORE = replace(pictures(TASKS[0].name, seed=7, per_class=6, classes=3), classes=(*TASKS[0].classes, "newcomer"))
@@ -62,15 +62,23 @@ def grow(zoo: Zoo) -> None:
     zoo.learn(MORE, new_classes=["newcomer"])
 
 
+def measure_again(zoo: Zoo) -> None:
+    """By the right label of a row that is held out: nothing is trained."""
+    held_out = next(row.number for row in zoo.stored_rows(TASKS[0].name) if row.side == "test")
+    zoo.correct(TASKS[0].name, {held_out: TASKS[0].classes[1]})
+
+
 CHANGES: dict[str, Callable[[Zoo], object]] = {
     "learn": lambda zoo: zoo.learn(FRESH),
     "learn from files": learn_files,
     "learn, gate": learn_and_take_back,
     "grow": grow,
+    "grow, gate": lambda zoo: learn_and_take_back(zoo, MORE, ["newcomer"]),
     "grow, heads only": lambda zoo: zoo.learn_from(TASKS[0].name, zoo.path.parent / "more.npz", heads_only=True),
     "grow, no rows": grow,  # in a zoo that keeps none
     "grow, some rows": grow,  # and statistics of all
     "correct": lambda zoo: zoo.correct(TASKS[0].name, {1: TASKS[0].classes[1], 2: None}),
+    "correct, held out": measure_again,
     "correct --purge": lambda zoo: zoo.purge(TASKS[0].name, {1: None}),
     "undo": lambda zoo: zoo.undo(),
     "forget": lambda zoo: zoo.forget(TASKS[1].name),
