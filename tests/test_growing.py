@@ -330,6 +330,17 @@ def test_without_replay_the_first_member_answers_for_all_classes_by_statistics_o
     assert zoo.statistics["stripes"].counts.tolist() == [16.0, 16.0, 16.0]
 
 
+@pytest.mark.parametrize("replay", [0.0, 1.0])
+def test_a_class_that_is_named_but_has_no_row_is_refused_whether_rows_are_kept_or_their_statistics(replay):
+    zoo = zoo_of(FIRST, replay=replay)
+    empty = replace(THEN, classes=(*THEN.classes, "a class without rows"))
+    with pytest.raises(DataError, match="'stripes' has no training example of class 'a class without rows'; add some"):
+        zoo.learn(empty)
+    zoo.learn(THEN)
+    assert zoo.classes["stripes"] == STRIPES.classes
+    assert bool(zoo.predict_proba(STRIPES.test.x, "stripes").isfinite().all())
+
+
 def test_with_few_rows_kept_statistics_of_all_rows_vote_beside_the_new_member():
     plain, zoo = (zoo_of(FIRST, DOTS, THEN, replay=0.25, keep_statistics=keeps) for keeps in (False, True))
     first, _, by_statistics, trained = zoo.members

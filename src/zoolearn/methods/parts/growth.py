@@ -97,6 +97,9 @@ def grow_by_statistics(zoo: Ensemble, known: dict[str, Statistics], part: Task, 
     first = zoo.first_member(part.name)
     net = deepcopy(first.net)
     known[part.name] = known[part.name].merge(feature_statistics(net, part, zoo.recipe))
+    if not bool(known[part.name].counts.all()):
+        empty = part.classes[int(known[part.name].counts.argmin())]
+        raise DataError(f"task {part.name!r} has no training example of class {empty!r}; add some or drop the class")
     net.widen_head(part.name, len(part.classes))
     weight, bias = known[part.name].discriminant(balance, zoo.arrived[part.name].rows)
     net.head(part.name).load_state_dict({"weight": weight, "bias": bias})
