@@ -16,6 +16,7 @@ from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.mc_sgd import McSgd, _as_loss, along_line, deal, measure_norms
 from zoolearn.methods.parts.flat import Flat
+from zoolearn.methods.parts.head_logits import task_logits
 from zoolearn.methods.parts.memory import Memory
 from zoolearn.runs.run import run
 from zoolearn.runs.store import load
@@ -231,6 +232,17 @@ def test_with_norms_by_the_batch_an_answer_depends_on_the_rows_beside_it_and_sur
     assert load(tmp_path / "run", {"with_norm": with_norm}).predict_proba(x, name).equal(whole)
     with pytest.raises(DataError, match="1 input, but with answer_norms='batch'"):
         learner.predict_proba(x[:1], name)
+
+
+def test_with_norms_by_the_batch_no_row_is_left_to_be_normalised_by_itself():
+    learner = learner_of(McSgd, backbone=with_norm, memory_size=4, answer_norms="batch")
+    learner.learn(TASKS[0])
+    name = TASKS[0].name
+    x = torch.cat([task.test.x for task in TASKS] * 5)[:257]  # of which a net takes 256 at once
+    whole, (logits,) = learner.predict_proba(x, name), task_logits(learner, x, [name])
+    assert torch.equal(torch.softmax(logits, dim=1), whole)
+    halves = [learner.predict_proba(half, name) for half in (x[:129], x[129:])]
+    assert torch.equal(torch.cat(halves), whole)
 
 
 def test_the_first_task_alone_may_have_more_epochs_and_is_not_varied_for_that():

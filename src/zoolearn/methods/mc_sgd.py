@@ -44,8 +44,9 @@ class McSgd(WithMemory):
 
     The authors' nets keep no batch-norm statistics and use those of the batch at hand, also when they answer: with
     `answer_norms="batch"` ours do so too. Such answers are transductive, an input's depends on those beside it (64 of
-    them, as they come), and a published number that was made so contains that. With "memory" statistics are measured on
-    the memory after each task. On the lines the batch at hand decides in both, and no units are dropped.
+    them, as they come; 256 on a GPU or without convolutions), and a published number that was made so contains that.
+    With "memory" statistics are measured on the memory after each task. On the lines the batch at hand decides in both,
+    and no units are dropped.
 
     `num_parameters` counts the net and, where it is kept, q; `stored_samples` is the memory.
 
@@ -262,6 +263,7 @@ def by_the_batch(net: Net) -> Net:
     for norm in _norms(net):
         norm.track_running_stats = False
         norm.running_mean = norm.running_var = norm.num_batches_tracked = None
+        net.mixes_rows = True
     return net
 
 

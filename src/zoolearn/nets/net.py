@@ -98,6 +98,7 @@ class Net(nn.Module):
     ) -> None:
         super().__init__()
         self.frozen = False
+        self.mixes_rows = False  # True: answers depend on the rows beside, by batch-norm without statistics
         self.device = torch.device("cpu")
         self.backbone_fn = backbone
         self.shape = tuple(shape)

@@ -20,7 +20,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.records import STEPS
 from zoolearn.training.batches import Batch, to_device
-from zoolearn.training.predict import piece_size
+from zoolearn.training.predict import split_rows
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _right(net: Net, batch: Batch) -> int:
 
 
 def _test_accuracy(net: Net, task: Task) -> float:
-    pieces = torch.split(task.test.x, piece_size(net, net.device))
+    pieces = split_rows([net], task.test.x, net.device)
     answers = torch.cat([net(to_device(rows, net.device), task.name).argmax(dim=1).cpu() for rows in pieces])
     return int((answers == task.test.y).sum()) / len(answers)
 

@@ -27,7 +27,7 @@ def iter_probabilities(nets: Sequence[Net], x: Tensor, task: str, recipe: Recipe
     device, dtype = recipe.torch_device, recipe.autocast_dtype
     for net in nets:
         make_ready(net, device)
-    for rows in (x,) if len(x) <= CACHED_ROWS else torch.split(x, min(piece_size(net, device) for net in nets)):
+    for rows in split_rows(nets, x, device):
         with torch.inference_mode():
             moved = to_device(align(rows), device)
             scaling, outputs = None, []
@@ -44,7 +44,7 @@ def compute_features(net: Net, x: Tensor, recipe: Recipe) -> Tensor:
     make_ready(net, device)  # outside inference mode, in which weights that move could never be trained again
     parts = []
     with torch.inference_mode():
-        for rows in torch.split(x, piece_size(net, device)):
+        for rows in split_rows([net], x, device):
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 parts.append(net.embed(to_device(align(rows), device)).float().cpu())
         return torch.cat(parts)
@@ -128,9 +128,14 @@ def make_ready(net: Net, device: torch.device) -> None:
         net.eval()
 
 
-def piece_size(net: Net, device: torch.device) -> int:
-    """Rows that a net takes at once."""
-    return CACHED_ROWS if net.convolves and device.type == "cpu" else 256
+def split_rows(nets: Sequence[Net], x: Tensor, device: torch.device) -> Sequence[Tensor]:
+    """Pieces of rows that these nets take at once; none is a single row where rows are normalised by each other."""
+    if len(x) <= CACHED_ROWS:
+        return (x,)
+    pieces = torch.split(x, min(CACHED_ROWS if net.convolves and device.type == "cpu" else 256 for net in nets))
+    if len(pieces[-1]) == 1 and any(net.mixes_rows for net in nets):
+        return (*pieces[:-2], *torch.tensor_split(x[-len(pieces[0]) - 1 :], 2))
+    return pieces
 
 
 def _softmax(net: Net, inputs: Tensor, task: str, dtype: torch.dtype | None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from zoolearn.methods.learner import Learner
 from zoolearn.nets.net import Net, read_head
 from zoolearn.training.batches import to_device
-from zoolearn.training.predict import align, make_ready, piece_size
+from zoolearn.training.predict import align, make_ready, split_rows
 from zoolearn.training.recipe import Recipe
 
 
@@ -41,7 +41,7 @@ def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[T
     make_ready(net, device)
     alike = type(net).forward is Net.forward and not net.standardize and not net._forward_pre_hooks
     with torch.inference_mode():
-        for rows in torch.split(x, piece_size(net, device)):
+        for rows in split_rows([net], x, device):
             inputs = to_device(align(rows), device)
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 features = net.embed(inputs) if alike else inputs
