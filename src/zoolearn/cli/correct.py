@@ -93,7 +93,7 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
 
 
 def _print_rows(zoo: Zoo, task: str) -> None:
-    writer = csv.writer(sys.stdout)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["row", "label", "side", "path"])
     for row in zoo.stored_rows(task):
         writer.writerow([row.number, row.label, "train" if row.side == "train" else "held out", row.name or ""])

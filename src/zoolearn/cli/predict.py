@@ -73,7 +73,7 @@ def _line(name: str, answer: dict[str, Json]) -> None:
 
 
 def _csv(options: PredictOptions) -> Callable[[str, dict[str, Json]], None]:
-    writer = csv.writer(sys.stdout)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     more = {"none_of_these": bool(options.sure), "votes": options.votes}
     writer.writerow(["input", "class", "probability", *(column for column, wanted in more.items() if wanted)])
 

@@ -65,7 +65,7 @@ def _line(name: str, found: dict[str, Json]) -> None:
 
 
 def _csv() -> Callable[[str, dict[str, Json]], None]:
-    writer = csv.writer(sys.stdout)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["input", "task", "chance", "class", "probability"])
 
     def write(name: str, found: dict[str, Json]) -> None:
