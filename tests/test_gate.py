@@ -105,7 +105,7 @@ def test_an_episode_that_makes_a_task_worse_is_taken_back_and_the_log_says_so(tm
     line = zoo.folder.read_log()[-1]
     assert (line.did, line.task) == ("taken back", HAZY[1].name)
     assert "stripes" not in line.detail, "it may be forgotten, and then has no name in the log"
-    assert "1 of 1 earlier tasks worse" in line.detail
+    assert "1 of 1 earlier tasks worse: -" in line.detail
     assert zoo.learn(HAZY[1]).worse == (), "without the gate it is kept"
     assert list(zoo.tasks) == ["stripes", HAZY[1].name]
 
@@ -128,7 +128,7 @@ def test_the_command_ends_with_a_code_of_its_own_where_an_episode_is_taken_back(
     fading_zoo(tmp_path / "zoo")
     np.savez("dots.npz", x=HAZY[1].train.x.numpy(), y=HAZY[1].train.y.numpy())
     told = said(capsys, "learn", "zoo", "dots", "dots.npz", "--unless-worse", "0.01", code=3)
-    assert "taken back: more than 1 points were lost beyond chance (stripes by -" in told
+    assert "taken back: a loss above --unless-worse 0.01, beyond chance: stripes -" in told
     assert "Ask it" not in told
     (line,) = (line.split() for line in told.splitlines() if line.startswith("stripes "))
     assert (line[1], line[-2:]) == ("100.0%", ["60", "worse"])
@@ -152,7 +152,7 @@ def test_over_http_the_same(tmp_path):
     with serving(zoo.path, learns=True) as client:
         archive = zipped(files())
         refused = client.post("/tasks/kinds?unless_worse=2", archive, "application/zip")
-        assert (refused.status, "unless_worse, a number from 0 to 1" in refused.detail) == (422, True)
+        assert (refused.status, "'unless_worse=2' is no option here" in refused.detail) == (422, True)
         accepted = client.post("/tasks/kinds?unless_worse=0.01&skip_broken=false", archive, "application/zip")
         assert accepted.status == 202
         last = events(client)[-1]

@@ -110,9 +110,9 @@ def pass_gate(learned: Learned, limit: float, console: Console) -> None:
     """Exits with a code of its own if the episode was undone; else notes losses that few rows could not show."""
     if learned.worse:
         looks = len(learned.changes)
-        lost = ", ".join(f"{name} by {learned.changes[name].in_points(' points', looks)}" for name in learned.worse)
+        lost = ", ".join(f"{name} {learned.changes[name].in_points(' points', looks)}" for name in learned.worse)
         print(
-            f"zoo: taken back: more than {100 * limit:g} points were lost beyond chance ({lost}); the zoo is as it was",
+            f"zoo: taken back: a loss above --unless-worse {limit:g}, beyond chance: {lost}; the zoo is as it was",
             file=sys.stderr,
         )
         sys.exit(TAKEN_BACK)

@@ -68,7 +68,7 @@ def take_back(before: Index, task: str, when: str, changes: Mapping[str, Change]
     """The zoo as it was, with a line in its log, which names no task since tasks may be forgotten."""
     most = min((changes[name] for name in worse), key=lambda change: change.value)
     detail = (
-        f"{len(worse)} of {len(changes)} earlier tasks worse: by {most.in_points(' points', len(changes))} "
+        f"{len(worse)} of {len(changes)} earlier tasks worse: {most.in_points(' points', len(changes))} "
         f"on {most.rows} held-out rows"
     )
     return before.with_log("taken back", when, task, detail)
