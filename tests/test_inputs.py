@@ -191,7 +191,10 @@ def test_a_folder_gives_its_subfolders_as_classes(tmp_path) -> None:
     ("made", "message"),
     [
         ([], "has no subfolders"),
-        (["train/a/1.png", "test/a/1.png"], "with --test"),
+        (["train/a/1.png", "test/a/1.png"], r"learn from \S*train with --test \S*test$"),
+        (["Train/a/1.png", "val/a/1.png"], r"learn from \S*Train with --test \S*val$"),
+        (["train/a/1.png"], r"learn from \S*train$"),
+        (["test/a/1.png"], r"learn from \S*test$"),
     ],
 )
 def test_a_folder_that_is_laid_out_otherwise_is_refused_with_a_way_out(tmp_path, made, message) -> None:

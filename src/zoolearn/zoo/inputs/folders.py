@@ -39,10 +39,10 @@ def image_folder(folder: Path) -> Pictures:
         links = " but links, which are not followed" if any(entry.is_dir() for entry in entries) else ""
         raise DataError(f"{folder} has no subfolders{links}; give a folder with one subfolder of images for each class")
     if {name.lower() for name in classes} <= SPLITS:
-        test = next((name for name in classes if name.lower() not in ("train", "training")), "test")
+        first, *others = sorted(classes, key=lambda name: name.lower() not in ("train", "training"))
+        test = f" with --test {folder / others[0]}" if others else ""
         raise DataError(
-            f"{folder} is split into {', '.join(classes)}, which are not classes; learn from {folder / 'train'} "
-            f"with --test {folder / test}"
+            f"{folder} is split into {', '.join(classes)}, which are not classes; learn from {folder / first}{test}"
         )
     pictures = Pictures(str(folder), names, labels)
     pictures.left_out = tuple(left_out)
