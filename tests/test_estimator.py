@@ -107,6 +107,19 @@ def test_new_classes_beside_a_part_of_the_older_rows_count_as_they_came() -> Non
         bare.partial_fit(x[y == 2], y[y == 2])
 
 
+@pytest.mark.parametrize(
+    ("labels", "words"), [(["a", None], "None in row 1"), (["a", 3], "'a' in row 0, 3 in row 1"), ([None, None], "None in row 0")]
+)  # fmt: skip
+def test_labels_of_several_kinds_are_named_and_the_model_stays_as_it_was(labels, words) -> None:
+    x = np.random.default_rng(0).normal(size=(20, 3))
+    model = ModelZooClassifier(epochs=1).partial_fit(x, np.repeat(["a", "b"], 10))
+    before = model.predict_proba(x)
+    for learn in (model.partial_fit, ModelZooClassifier(epochs=1).fit):
+        with pytest.raises(ValueError, match=words):
+            learn(x, np.array(labels * 10, dtype=object))
+    assert np.array_equal(model.predict_proba(x), before)
+
+
 def test_one_class_waits_for_a_second() -> None:
     x, y = load_iris(return_X_y=True)
     zoo = ModelZooClassifier(epochs=5).partial_fit(x[y == 1], y[y == 1])

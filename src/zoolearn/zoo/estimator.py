@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import copy
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -130,6 +130,8 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _read_rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> tuple[torch.Tensor, NDArray[Any]]:  # noqa: N803
         """Rows as they are stored, and labels if `y` is given."""
+        if not isinstance(y, str):
+            _check_labels(y)
         if self.features is None:
             taken = validate_data(self, X, y, reset=reset, dtype=np.float64)
             return (float32_rows(taken), np.empty(0)) if isinstance(y, str) else (float32_rows(taken[0]), taken[1])
@@ -349,6 +351,20 @@ class ModelZooClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if task is not None and task not in known:
             raise UnknownTask(unknown_name("task", task, known))
         return str(self.task_) if task is None else task
+
+
+def _check_labels(y: Any) -> None:
+    """Raises on labels of several kinds, and on missing ones: scikit-learn fails to sort them, without naming any."""
+    labels = np.asarray(y)
+    if labels.dtype != object or labels.ndim != 1:
+        return
+    first: dict[str, int] = {}  # the first row with a label of each kind
+    for row, label in enumerate(labels.tolist()):
+        kind = "names" if isinstance(label, str) else "numbers" if isinstance(label, Real) else "others"
+        first.setdefault(kind, row)
+    if len(first) > 1 or "others" in first:
+        found = ", ".join(f"{labels[row]!r} in row {row}" for row in first.values())
+        raise ValueError(f"labels are names or numbers, and all of one kind; y has {found}")
 
 
 def _seed(random_state: Any) -> int:
