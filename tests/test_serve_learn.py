@@ -243,6 +243,15 @@ class TestLearning:
             refused = client.post("/tasks/kinds", zipped(third), "application/zip")
             assert (refused.status, refused.json["new_classes"]) == (409, ["kind 2"])
             assert "kinds: 1 new class kind 2 with 6 rows" in refused.detail
+            assert "send it again with ?new_class=kind%202" in refused.detail
+            for wrong, why in (
+                ("new_class=kind%202&new_class=otter", "class 'otter' was announced as new, but has no row"),
+                ("new_class=kind%202&heads_only=true", "class 'kind 2' is new in task 'kinds'; a head alone"),
+            ):
+                refused = client.post(f"/tasks/kinds?{wrong}", zipped(third), "application/zip")
+                assert (refused.status, why in refused.detail) == (422, True), "before anything is begun"
+            refused = client.post("/tasks/other?heads_only=true", zipped(files()), "application/zip")
+            assert (refused.status, "leave out heads_only" in refused.detail) == (422, True)
             said = client.post("/tasks/kinds?new_class=kind%202", zipped(third), "application/zip")
             assert (said.status, said.json["images"]) == (202, {"kind 2": 6})
             state = events(client)[-1]

@@ -126,6 +126,16 @@ def test_heads_alone_are_no_way_to_a_new_task_or_class(tmp_path):
     assert stray_files(zoolearn.open(zoo.path)) == set()
 
 
+def test_heads_alone_are_refused_before_data_is_read_and_new_classes_are_asked_about(tmp_path, capsys):
+    zoo = garden(tmp_path / "zoo")
+    with pytest.raises(DataError, match=r"task 'park' is new.*leave out --heads-only"):
+        zoo.learn_from("park", tmp_path / "nothing here", heads_only=True)
+    egret = str(saved(tmp_path, "egret.npz", EGRET))
+    told = said(capsys, "learn", str(zoo.path), "garden", egret, "--heads-only", code=1)
+    assert "class 'egret' is new in task 'garden'" in told
+    assert "no terminal to ask on" not in told
+
+
 @pytest.mark.parametrize("settings", GRID, ids=["paper", "replay", "warm"])
 def test_labels_change_and_rows_go_by_an_episode_that_can_be_undone(tmp_path, settings):
     zoo = garden(tmp_path / "zoo", **settings)
@@ -187,6 +197,7 @@ def test_rows_are_listed_edited_and_found_by_the_paths_that_they_were_learned_fr
     said(capsys, "learn", str(path), "garden", saved(tmp_path, "more.npz", MORE), "--epochs", "1")
     table = said(capsys, "correct", str(path), "garden", "--list")
     assert "more.npz[0]" in table
+    assert "\r" not in table, "cut and grep take lines as they are"
     (tmp_path / "right.csv").write_text(f"row;label\n{tmp_path}/more.npz[0];stork\nmore.npz[1];\n")
     told = said(capsys, "correct", str(path), "garden", str(tmp_path / "right.csv"), "--epochs", "1")
     assert "garden: 2 of its rows change: 1 to stork, 1 deleted" in " ".join(told.split())

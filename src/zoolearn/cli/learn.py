@@ -39,7 +39,7 @@ from zoolearn.zoo.intake.extracting import Given
 from zoolearn.zoo.intake.growth import Growth
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.intake import Augment, Reading, find_growth
-from zoolearn.zoo.learning.episode import Learned
+from zoolearn.zoo.learning.episode import Learned, check_heads_only
 from zoolearn.zoo.settings import ZooSettings
 
 MOST_NAMED = 10  # things that were not used
@@ -112,7 +112,9 @@ def main(arguments: Sequence[str]) -> None:
     features = _read_features(options, zoo)
     data, test = _open_data(options, zoo, features)
     growth = None if zoo is None else find_growth(zoo.index, options.name, data)
-    if growth is not None:
+    if zoo is not None and growth is not None:
+        if options.heads_only:
+            check_heads_only(zoo.index, options.name, [*growth.new])  # before new classes are asked about
         meant = _confirm_classes(growth, options, arguments, console)
         if meant is None:
             console.print("nothing was changed")

@@ -121,6 +121,8 @@ class Zoo(ZooReader):
         check_epochs(epochs, trains=self.settings.features is None, heads_only=heads_only)
         check_limit(unless_worse)
         with self._begin_change() as before:
+            if heads_only:
+                check_heads_only(before, name)  # before anything is read
             index, reading = yield from iter_take_in(
                 self.folder,
                 before,
@@ -138,7 +140,7 @@ class Zoo(ZooReader):
                 reading = replace(reading, notes=(*reading.notes, *_note_many(before.tasks.get(name), arrival)))
             yield reading
             if heads_only:
-                check_heads_only(index, arrival)
+                check_heads_only(index, name, arrival.classes)
             work = self._iter_episode(before, index, arrival, epochs, unless_worse, heads_only=heads_only)
             return replace((yield from work), notes=reading.notes)
 

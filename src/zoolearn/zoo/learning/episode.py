@@ -229,17 +229,17 @@ def list_seen(source: MemberEntry, but: str) -> tuple[str, ...]:
     return tuple(name for name in dict.fromkeys((*source.tasks, *source.saw)) if name != but)
 
 
-def check_heads_only(index: Index, arrival: Arrival) -> None:
+def check_heads_only(index: Index, task: str, new_classes: Sequence[str] = ()) -> None:
     """Raises unless a head can be fitted to the features of an earlier member: for a known task without new classes."""
     if index.settings.features is not None:
         raise SettingsError(
             "a zoo on features makes a head of all rows each time, and trains nothing; leave out --heads-only"
         )
-    if arrival.task not in index.tasks:
-        raise DataError(f"task {arrival.task!r} is new, so no member has features for it; leave out --heads-only")
-    if arrival.classes:
+    if task not in index.tasks:
+        raise DataError(f"task {task!r} is new, so no member has features for it; leave out --heads-only")
+    if new_classes:
         raise DataError(
-            f"class {arrival.classes[0]!r} is new in task {arrival.task!r}; a head alone tells it from the others less well than "
+            f"class {new_classes[0]!r} is new in task {task!r}; a head alone tells it from the others less well than "
             "a member that is trained on it; leave out --heads-only"
         )
 

@@ -213,7 +213,7 @@ def _add_learning(app: FastAPI, service: Service, training: Training) -> None:
                     with order.archive.open("wb") as file:
                         async for block in bounded.stream():
                             file.write(block)
-                    counts, others = await order.begin(entry, **options)
+                    counts, others = await order.begin(service.index, **options)
         except OSError as error:
             log.error("%s", error)
             raise service_unavailable("the server has no room for the archive now", 60) from error
@@ -255,14 +255,14 @@ def _options(request: Request, known: Mapping[str, Option]) -> dict[str, Any]:
     """The options of a route that are given; FastAPI's own parsing would take half the time of a request."""
     options = request.query_params
     found: dict[str, Any] = {}
-    try:
-        for name, value in options.multi_items():
+    for name, value in options.multi_items():
+        try:
             given = known[name].read(value)
-            found[name] = [*found.get(name, ()), *given] if isinstance(given, list) else given
-        return found
-    except (KeyError, ValueError) as error:
-        listed = " and ".join(f"{name}, {option.meaning}" for name, option in known.items())
-        raise Problem(422, f"the options are {str(options)[:80]!r}; there is {listed}") from error
+        except (KeyError, ValueError) as error:
+            listed = ", ".join(f"{name} ({option.meaning})" for name, option in known.items())
+            raise Problem(422, f"{f'{name}={value}'[:80]!r} is no option here; there are: {listed}") from error
+        found[name] = [*found.get(name, ()), *given] if isinstance(given, list) else given
+    return found
 
 
 def _task_name(name: str) -> str:

@@ -22,6 +22,7 @@ from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.scores import Share
 from zoolearn.zoo.serve.archive import open_unpacked
+from zoolearn.zoo.serve.problems import in_options
 
 SAY_EVERY = 0.2  # seconds
 
@@ -41,15 +42,7 @@ def main() -> None:
         for event in iter_events(**order):
             print(json.dumps(event), flush=True)
     except ZooError as error:
-        detail = (
-            str(error)
-            .partition("\n")[0]
-            .rstrip(":")
-            .replace("--skip-broken", "skip_broken=true")
-            .replace("--skip-known (skip_known=True)", "skip_known=true")
-            .replace("--heads-only", "heads_only")
-        )
-        print(json.dumps({"state": "failed", "detail": detail}), flush=True)
+        print(json.dumps({"state": "failed", "detail": in_options(error)}), flush=True)
     except KeyboardInterrupt:
         sys.exit(130)
 

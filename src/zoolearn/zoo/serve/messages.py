@@ -267,7 +267,7 @@ FLAG = Option({"true": True, "false": False}.__getitem__, "true or false", {"typ
 SHARE = Option(_read_share, "a number from 0 to 1", {"type": "number", "minimum": 0, "maximum": 1})
 NAMES = Option(
     lambda value: [value],
-    "a name, as often as there are some",
+    "a name; once for each",
     {"type": "array", "items": {"type": "string"}, "default": []},
 )
 

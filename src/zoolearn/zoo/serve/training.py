@@ -12,14 +12,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
-from zoolearn.errors import DataError, StoreError
+from zoolearn.errors import StoreError, ZooError
 from zoolearn.locks import lock_folder
-from zoolearn.zoo.disk.arrivals import TaskEntry
-from zoolearn.zoo.intake.growth import Growth, check_spaces
+from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.intake.growth import MOST_NAMED, Growth, check_spaces
+from zoolearn.zoo.learning.episode import check_heads_only
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
-from zoolearn.zoo.serve.problems import Problem, service_unavailable
+from zoolearn.zoo.serve.problems import Problem, in_options, service_unavailable
 
 TEMPORARY = "zoo-serve-"
 LONGEST_LINE = 1 << 24
@@ -114,21 +116,33 @@ def remove_left_behind() -> None:
                     shutil.rmtree(path, ignore_errors=True)
 
 
-def _check_classes(counts: Mapping[str, int], known: TaskEntry | None, announced: Sequence[str]) -> None:
-    """Raises on a new task of one class, on spaces around names, and on new classes of a known task that are not announced."""
+def _check_classes(
+    index: Index, name: str, counts: Mapping[str, int], announced: Sequence[str], *, heads_only: bool
+) -> None:
+    """Raises on a new task of one class, on odd names, and on classes that are announced wrongly or not at all."""
+    known = index.tasks.get(name)
     try:
-        check_spaces(counts.keys() - ({*known.classes} if known else {*()}))
-    except DataError as error:
-        raise Problem(422, str(error)) from error
-    if known is None:
+        if known is None:
+            check_spaces(counts)
+            growth, new = None, list[str]()
+        else:
+            growth = Growth.of(known, [label for label, count in counts.items() for _ in range(count)])
+            growth.check_rows(announced)
+            new = [*growth.new]
+        if heads_only:
+            check_heads_only(index, name, new)
+    except ZooError as error:
+        raise Problem(422, in_options(error)) from error
+    if growth is None:
         if len(counts) < 2:
             raise Problem(422, f"the archive has one class, {next(iter(counts))[:80]!r}; a new task needs at least two")
         return
-    growth = Growth.of(known, [label for label, count in counts.items() for _ in range(count)])
     missing = growth.unannounced(announced)
     if missing:
         what = "; ".join([str(growth), *growth.doubts()])
-        raise Problem(409, f"{what}; if that is meant, send it again with new_class=... for each", new_classes=missing)
+        how = urlencode([("new_class", name) for name in missing], quote_via=quote)
+        how = f"?{how}" if len(missing) <= MOST_NAMED else "new_class=NAME for each"
+        raise Problem(409, f"{what}; if that is meant, send it again with {how}", new_classes=missing)
 
 
 class Order:
@@ -147,7 +161,7 @@ class Order:
 
     async def begin(
         self,
-        known: TaskEntry | None,
+        index: Index,
         *,
         new_class: Sequence[str] = (),
         skip_known: bool = False,
@@ -163,7 +177,7 @@ class Order:
         pictures.mkdir()
         counts, others = await asyncio.to_thread(unpack, self.archive, pictures, self.training.limits)
         self.archive.unlink()
-        _check_classes(counts, known, new_class)
+        _check_classes(index, self.name, counts, new_class, heads_only=heads_only)
         order = {
             "folder": str(self.training.folder), "name": self.name, "pictures": str(pictures), "skip_broken": skip_broken,
             "unless_worse": unless_worse, "new_classes": list(new_class), "skip_known": skip_known,
