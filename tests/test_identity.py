@@ -50,8 +50,8 @@ def own_method(folder: Path, step: int) -> type[FineTune]:
 FILES = {
     "steps": "STEP = 1\nUNUSED = 1\n\ndef scaled(value):\n    return STEP * value\n",
     "helpers": "import steps as other\n\ndef twice(value):\n    return 2 * other.scaled(value)\n",
-    "method": "from helpers import *\nLEAST = {'a': 1}\n\ndef unused():\n    pass\n\ndef bounded(value):\n"
-    "    return max(LEAST['a'], twice(value))\n\ndef method():\n    return bounded(1)\n",
+    "method": "from helpers import *\nLEAST = {'a': 1}\nsize = 1\n\ndef unused():\n    pass\n\ndef bounded(value):\n"
+    "    return max(LEAST['a'], twice(value.size))\n\ndef method():\n    return bounded(1)\n",
 }
 
 
@@ -88,7 +88,13 @@ def test_what_a_method_uses_of_code_beside_it_is_part_of_its_source(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"method": ("pass", "return 1")}, {"steps": ("UNUSED = 1", "UNUSED = 2\nMORE = 3")}]
+    "changes",
+    [
+        {},
+        {"method": ("pass", "return 1")},
+        {"method": ("size = 1", "size = 2")},
+        {"steps": ("UNUSED = 1", "UNUSED = 2\nMORE = 3")},
+    ],
 )
 def test_what_it_does_not_use_is_none(tmp_path: Path, monkeypatch, changes):
     assert digest_of(tmp_path, monkeypatch) == digest_of(tmp_path, monkeypatch, **changes)

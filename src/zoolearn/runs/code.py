@@ -71,10 +71,11 @@ class _Used:
         """Adds what code of a module mentions, and what that mentions in turn."""
         tree = _parse(dedent(source))
         if tree is not None and module is not None and not is_library(module.__file__ or "<"):
-            names = frozenset({*_iter_mentioned(tree), EVERYTHING})
+            here = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+            names = frozenset({*here, *(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))})
             for statement in (statement for _, statement in _imports(ast.walk(tree))):
                 self._follow_import(statement, module, names)
-            for name in names:
+            for name in (*here, EVERYTHING):  # an attribute may be of another module, but is no name of this one
                 self._look_up(name, module, names)
 
     def _look_up(self, name: str, module: ModuleType, names: frozenset[str]) -> None:
@@ -115,15 +116,6 @@ def _parse(source: str) -> ast.Module | None:
         return ast.parse(source)
     except SyntaxError:  # a piece of a line, such as a lambda's
         return None
-
-
-def _iter_mentioned(tree: ast.AST) -> Iterator[str]:
-    """Names that are read, and those of attributes, which may be of a module."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            yield node.id
-        elif isinstance(node, ast.Attribute):
-            yield node.attr
 
 
 @lru_cache(maxsize=64)
