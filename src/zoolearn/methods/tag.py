@@ -41,6 +41,10 @@ class Tag(SingleNet):
     the divided gradient, and its weight decay beside it. The paper has neither, and a small constant rate, well
     below that of SGD (2.5e-4 for Split-CIFAR100); so are the defaults, but for the schedule.
 
+    It is made for one pass: over many, gradients and with them v_t fade, so that later steps grow and it may end below
+    fine-tuning. On `split-digits` (`--backbone mlp --epochs 30 --seeds 2`) it has 90.36 with a contrast of 5, 95.68 with 1
+    and 96.87 with 0, fine-tuning 95.50.
+
     Batch-norm statistics are shared by all tasks and follow the newest, as in the authors' code.
     """
 
