@@ -65,6 +65,9 @@ def thin(benchmark):
 def stream(data=None, class_order=None):
     return zoolearn.Benchmark("own", thin(zoolearn.benchmark("split-digits", class_order=class_order)).tasks)
 
+def long(tasks=7):
+    return stream()
+
 def bleach(x, kinds, rng):
     return x * 0
 
@@ -180,6 +183,15 @@ def test_parameters_of_a_benchmark_are_flags_and_belong_to_what_a_run_is(capsys:
     assert Results.load(Path("needs")).accuracy == seven.accuracy
     said = refused(capsys, "run", "fine-tune", "own_bench.py:varied", *words, "--out", "run")
     assert "benchmark.rows was 7, now not set" in said
+
+
+def test_the_help_of_a_benchmark_of_ones_own_tells_its_own_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        zoo("run", "fine-tune", "own_bench.py:long", "--backbone", "own_nets.py:wide", "--help")
+    said = " ".join(re.sub("[│╭╰─╮╯]", " ", capsys.readouterr().out).split())
+    assert "--tasks N a parameter of own_bench.py:long (default: 7)" in said
+    assert "own_nets.py:wide" in said
+    assert not re.search("own_bench.py:long[,}]", said), "it is no backbone"
 
 
 def test_a_comma_in_the_path_of_a_file_parts_nothing() -> None:

@@ -8,7 +8,7 @@ from functools import reduce
 from inspect import Parameter
 from operator import or_
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Optional, Union, get_args, get_origin, get_type_hints
 
 from zoolearn.cli.flags import DataRoot, about, flag, flag_of, optional
 from zoolearn.cli.folders import is_zoo
@@ -98,10 +98,20 @@ def benchmark_options(
                 raise SettingsError(
                     f"{flag_of(name)} does not reach {benchmark.word}, which has a parameter of this name; rename that"
                 )
+        elif name in OPTIONS and parameter.default is not None:
+            shown.append((name, *_own_option(name, parameter, f"a parameter of {benchmark.word}")))
         elif name not in (*OPTIONS, "data", "features") and (hint := _plain_hint(parameter)) is not None:
             shown.append((name, *_flag(parameter, hint, f"a parameter of {benchmark.word}")))
     about_all = {"__doc__": BenchmarkOptions.__doc__}
     return make_dataclass("BenchmarkOptions", shown, bases=(BenchmarkOptions,), namespace=about_all)
+
+
+def _own_option(name: str, parameter: Parameter, meaning: str) -> tuple[Any, Any]:
+    """The type and the default of an option of ours that the caller's function takes, with its own default in the help."""
+    ours = next(option for option in fields(BenchmarkOptions) if option.name == name)
+    usual = "none, it must be given" if parameter.default is Parameter.empty else str(parameter.default)
+    shown = optional(ours.metadata["flag"].metavar, meaning, usual)
+    return Annotated[get_type_hints(BenchmarkOptions)[name], shown], field(default=ours.default)
 
 
 def _flag(parameter: Parameter, hint: Any, meaning: str) -> tuple[Any, Any]:
