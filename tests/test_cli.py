@@ -217,3 +217,23 @@ def test_a_run_that_is_stopped_says_how_to_continue_and_the_same_command_does(wa
     (tmp_path / "go").touch()
     assert "after episode 1 of 5" in zoo(*waiting[2:], capsys=capsys)
     assert Results.load(tmp_path / "run").finished
+
+
+LOSING = """
+import os, signal
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except BaseException:  # as libraries do that ask whether another one is there
+    pass
+
+def main(arguments):
+    print("went on")
+"""
+
+
+def test_an_interrupt_that_an_import_would_lose_ends_the_command(tmp_path):
+    (tmp_path / "losing.py").write_text(LOSING, encoding="utf-8")
+    begin = "import sys; from zoolearn import cli; cli.commands.Command.module = 'losing'; sys.argv = ['zoo', 'list']"
+    with started(["-c", f"{begin}; sys.path.append({str(tmp_path)!r}); cli.main()"]) as process:
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (130, "", "zoo: stopped\n")

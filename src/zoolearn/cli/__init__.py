@@ -7,8 +7,10 @@ it decides nothing about learning. A mistake of the caller's ends in one line on
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import FrameType
+from typing import Any
 
 from zoolearn.cli.commands import COMMANDS, overview
 from zoolearn.cli.output import encode_all
@@ -20,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs `zoo COMMAND ...`; a mistake of the caller's ends in one line on stderr and exit code 1 or 2."""
     encode_all()
     if arguments is None:
-        _hear_signals()
+        _hear_signals(_leave)
     try:
         _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -29,15 +31,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(0)
 
 
-def _hear_signals() -> None:
+def _hear_signals(stop: Callable[[int, FrameType | None], Any]) -> None:
     """Ctrl-C, `kill` and a closed terminal all stop a command in good order.
 
     Also where Ctrl-C is ignored from the start, as after `nohup zoo ... &` and in some CI; `nohup` itself is respected.
     """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, stop)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    """Ends at once, while modules are imported: some lose an interrupt, and go on half imported."""
+    os.write(2, b"zoo: stopped\n")
+    os._exit(130)
 
 
 def _run(words: list[str]) -> None:
@@ -57,7 +65,10 @@ def _run(words: list[str]) -> None:
     if words[0] not in LASTING:
         keep_freed_memory()
     try:
-        import_module(COMMANDS[words[0]].module).main(words[1:])
+        command = import_module(COMMANDS[words[0]].module)
+        if signal.getsignal(signal.SIGINT) is _leave:
+            _hear_signals(signal.default_int_handler)
+        command.main(words[1:])
     except ZooError as error:
         _fail(str(error), 1)
     except KeyboardInterrupt:
