@@ -68,7 +68,9 @@ def test_a_wrong_word_is_named_before_anything_starts(
 ) -> None:
     with pytest.raises(SystemExit):
         sweep(*vary, "--out", tmp_path / "none")
-    assert said in " ".join(capsys.readouterr().err.split())
+    error = capsys.readouterr().err
+    assert said in " ".join(error.split())
+    assert "╭" not in error, "the words of a flag that nobody gave"
     assert not (tmp_path / "none").exists()
 
 

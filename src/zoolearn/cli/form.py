@@ -2,8 +2,10 @@
 
 import types
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field, fields, make_dataclass, replace
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -133,10 +135,12 @@ def _preset_in(arguments: Sequence[str], methods: Sequence[str]) -> Preset | Non
 
 def _form(method: type, options: type[RunOptions], own: Sequence[str], arguments: Sequence[str]) -> type:
     names = "one of: " + ", ".join(BENCHMARKS) + "; or your own: FILE.py:NAME, package.module:NAME, the folder of a zoo"
+    functions = [each.name for kind in (method, Recipe) for each in fields(kind) if "choices" in each.metadata]
+    benchmark = find_own_benchmark(arguments, functions)
+    own = [word for word in own if benchmark is None or word != benchmark.word]
     learner, recipe = settings_form(method, own=own), settings_form(Recipe, own=own)
     taken = {each.name for kind in (options, PlaceOptions, learner, recipe) for each in fields(kind)}
-    functions = [each.name for kind in (method, Recipe) for each in fields(kind) if "choices" in each.metadata]
-    tasks = benchmark_options(find_own_benchmark(arguments, functions), taken, arguments)
+    tasks = benchmark_options(benchmark, taken, arguments)
     return make_dataclass(
         "Run",
         [
@@ -256,7 +260,8 @@ def read_value(name: str, hint: Any, *words: str) -> Any:
     try:
         config = (tyro.conf.FlagConversionOff,)
         args = ["--value", *words] if len(words) > 1 else [f"--value={word}" for word in words]
-        return tyro.cli(form, args=args, config=config, console_outputs=False).value
+        with redirect_stderr(StringIO()):  # where versions of tyro print a box in spite of the last argument
+            return tyro.cli(form, args=args, config=config, console_outputs=False).value
     except SystemExit:
         raise SettingsError(f"{name} cannot be {' '.join(words)!r}; it takes {_words(hint)}") from None
 
