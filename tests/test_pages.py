@@ -191,6 +191,12 @@ class TestPage:
         assert "All 3 runs: accuracy, forgetting, cost" in folded
         assert "<th>average accuracy</th><th>forgetting</th>" in folded
 
+    def test_one_run_is_not_called_runs(self, monkeypatch):
+        monkeypatch.setattr("zoolearn.lab.pages.chart_html", lambda *_: "")
+        said = page("Runs", [finished_run("er")], [])
+        assert "<summary>The run: accuracy, forgetting, cost</summary>" in said
+        assert "All 1 runs" not in said
+
     def test_many_benchmarks_open_on_a_table_of_what_is_highest_on_each(self, monkeypatch):
         monkeypatch.setattr("zoolearn.lab.pages.chart_html", lambda *_: "")
         html = page("Runs", [*some_runs(), finished_run("er", benchmark="split-mnist")], [])

@@ -71,6 +71,10 @@ def _count(things: Collection[object], name: str) -> str:
     return f"{len(things)} {name}{'s' * (len(things) != 1)}"
 
 
+def _all_of(runs: Collection[object]) -> str:
+    return f"All {len(runs)} runs" if len(runs) > 1 else "The run"
+
+
 def _section(part: Section, key: str, alone: bool) -> str:
     """The conclusion, one figure, one table; then the other figures, every run and the commands, folded."""
     drawn = [_figure(figure, f"{key}-{place}") for place, figure in enumerate(section_figures(part), 1)]
@@ -88,8 +92,8 @@ def _section(part: Section, key: str, alone: bool) -> str:
             _fold(f"{len(table.rows) - MOST_ROWS} more", _table(table, MOST_ROWS)) if table.rows[MOST_ROWS:] else "",
             f'<p class="note">The same in all: {html.escape(same)}.</p>' if same else "",
             *(f'<p class="note">{html.escape(note)}</p>' for note in table.notes),
-            _fold(f"{len(drawn) - 1} more figures", "".join(drawn[1:]), is_open=alone) if drawn[1:] else "",
-            _fold(f"All {len(runs)} runs: accuracy, forgetting, cost", every) if runs else "",
+            _fold(_count(drawn[1:], "more figure"), "".join(drawn[1:]), is_open=alone) if drawn[1:] else "",
+            _fold(f"{_all_of(runs)}: accuracy, forgetting, cost", every) if runs else "",
             _fold("How it was made", f"<pre>{html.escape(commands)}</pre>"),
             "</section>",
         ]
