@@ -244,7 +244,10 @@ class Net(nn.Module):
         head, features = self.head(task), self.embed(self.scale_features(x, task))
         if self.training:
             return F.linear(features, head.weight[:, : self.features], head.bias)
-        return read_head(head, features)
+        if not torch.is_autocast_enabled(features.device.type):
+            return cast(Tensor, head(features))
+        with torch.autocast(features.device.type, enabled=False):  # logits may be small differences of large sums
+            return cast(Tensor, head(features.float()))
 
     def forward_mixed(self, x: Tensor, tasks: tuple[str, ...], rows: Tensor) -> tuple[Tensor, Tensor]:
         """Logits over the classes of all `tasks` where row i belongs to tasks[rows[i]], and each row's first column.
@@ -325,11 +328,3 @@ class Net(nn.Module):
         if spec["layers"]:
             net.read_layers()
         return net
-
-
-def read_head(head: nn.Linear, features: Tensor) -> Tensor:
-    """The logits of a head; under autocast too in float32, since they may be small differences of large sums."""
-    if not torch.is_autocast_enabled(features.device.type):
-        return cast(Tensor, head(features))
-    with torch.autocast(features.device.type, enabled=False):
-        return cast(Tensor, head(features.float()))

@@ -130,10 +130,8 @@ def make_ready(net: Net, device: torch.device) -> None:
 
 def split_rows(nets: Sequence[Net], x: Tensor, device: torch.device) -> Sequence[Tensor]:
     """Pieces of rows that these nets take at once; none is a single row where rows are normalised by each other."""
-    if len(x) <= CACHED_ROWS:
-        return (x,)
     pieces = torch.split(x, min(CACHED_ROWS if net.convolves and device.type == "cpu" else 256 for net in nets))
-    if len(pieces[-1]) == 1 and any(net.mixes_rows for net in nets):
+    if len(pieces) > 1 and len(pieces[-1]) == 1 and any(net.mixes_rows for net in nets):
         return (*pieces[:-2], *torch.tensor_split(x[-len(pieces[0]) - 1 :], 2))
     return pieces
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from zoolearn.methods.learner import Learner
-from zoolearn.nets.net import Net, read_head
+from zoolearn.nets.net import Net
 from zoolearn.training.batches import to_device
 from zoolearn.training.predict import align, make_ready, split_rows
 from zoolearn.training.recipe import Recipe
@@ -45,6 +45,8 @@ def _logits(net: Net, x: Tensor, tasks: Sequence[str], recipe: Recipe) -> list[T
             inputs = to_device(align(rows), device)
             with torch.autocast(device.type, dtype, enabled=dtype is not None):
                 features = net.embed(inputs) if alike else inputs
-                outputs = [read_head(net.head(task), features) if alike else net(inputs, task) for task in tasks]
+                outputs = [] if alike else [net(inputs, task) for task in tasks]
+            if alike:  # in float32, as a net reads its head
+                outputs = [net.head(task)(features.float()) for task in tasks]
             pieces.append([logits.float().cpu() for logits in outputs])
     return [torch.cat(column) for column in zip(*pieces, strict=True)]
