@@ -11,7 +11,7 @@ from toys import net_for, pictures, same, state, with_norm
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.files import load_state
 from zoolearn.nets.backbones import BACKBONES, small_conv
-from zoolearn.nets.net import Net
+from zoolearn.nets.net import Net, flip_is_safe
 from zoolearn.nets.perceptrons import mlp, mlp_100, mlp_2000
 from zoolearn.nets.published import resnet18_s, wrn_16_4
 from zoolearn.training.batches import Batch
@@ -291,3 +291,7 @@ def test_a_head_answers_in_single_precision_whatever_its_backbone_computes_in():
         features, logits = net.embed(x).float(), net(x, "task")
     with torch.no_grad():
         assert torch.equal(logits, net.head("task")(features))
+
+
+def test_colour_pictures_may_be_mirrored_and_grey_ones_or_features_not():
+    assert [flip_is_safe(shape) for shape in ((3, 32, 32), (1, 28, 28), (784,))] == [True, False, False]

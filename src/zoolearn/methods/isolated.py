@@ -41,6 +41,7 @@ class Isolated(KeepsRows):
         return Episode((task.name,), {}, sum(member.loss for member in made) / len(made))
 
     def train_independently(self, task: Task, seed: int) -> Work[Member]:
+        """Does one of the `independent_trainings`; with checkpoints, workers can do it ahead and leave it there."""
         net = self.new_net([task], seed)
         loss = yield from self.fit(net, [task], seed)
         self.correct_priors(net, task)
@@ -59,5 +60,6 @@ class Isolated(KeepsRows):
         return sum(net.num_parameters for task in self.classes for net, _ in self.voters(task))
 
     def independent_trainings(self, episode: int) -> Sequence[int]:
+        """The seeds of an episode's trainings, which depend on its task alone."""
         places = [("network", number) for number in range(self.networks)] if self.networks > 1 else [()]
         return [derive(self.seed, "episode", episode, *place) for place in places]

@@ -150,14 +150,6 @@ class Learner(Stateful, ABC):
     def num_parameters(self) -> int:
         """Trained parameters that the learner keeps."""
 
-    def independent_trainings(self, episode: int) -> Sequence[int]:
-        """The seeds of an episode's trainings that depend on its task alone, so that workers can do them ahead."""
-        return ()
-
-    def train_independently(self, task: Task, seed: int) -> Work[object]:
-        """Does one of the `independent_trainings`; its result is left in the checkpoints."""
-        raise NotImplementedError(f"{type(self).__name__} has no training that needs its task alone")
-
     def episode_seed(self, *place: int | str) -> int:
         """A seed derived from the current episode and a purpose."""
         return derive(self.seed, "episode", self.episode, *place)

@@ -16,7 +16,7 @@ import torch
 from zoolearn.cores import usable_cores
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
-from zoolearn.methods.learner import Learner
+from zoolearn.methods.isolated import Isolated
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Work
@@ -24,7 +24,7 @@ from zoolearn.training.fit import Work
 
 @contextmanager
 def train_ahead(
-    learner: Learner, benchmark: Benchmark, workers: int, folder: Path, every: int | None
+    learner: Isolated, benchmark: Benchmark, workers: int, folder: Path, every: int | None
 ) -> Iterator["PretrainedTasks"]:
     """Workers that train the tasks which the learner has not met yet, inside `with`."""
     checkpoints = Checkpoints(folder, every or learner.recipe.epochs, final=True)
@@ -48,7 +48,7 @@ class PretrainedTasks:
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Isolated,
         checkpoints: Checkpoints,
         jobs: dict[int, Job],
         events: Iterator[Report | Done | Failed],
@@ -80,7 +80,7 @@ class PretrainedTasks:
             self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
-def train(learner: Learner, task: Task, seed: int, name: str) -> Work[float]:
+def train(learner: Isolated, task: Task, seed: int, name: str) -> Work[float]:
     """One training in a worker: its result is the checkpoint; returns the seconds it took."""
     started = perf_counter()
     for step in learner.train_independently(task, seed):

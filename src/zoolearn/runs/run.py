@@ -199,13 +199,10 @@ def _train_ahead(
 ) -> "Iterator[PretrainedTasks | None]":
     if workers < 1:
         raise SettingsError(f"workers is {workers}; give 1 or more")
+    from zoolearn.methods.isolated import Isolated  # whose nets need their own task alone
+
     in_parts = any(task.part for task in benchmark)  # parts depend on earlier ones
-    if (
-        workers == 1
-        or in_parts
-        or learner.episode == len(benchmark)
-        or not learner.independent_trainings(learner.episode)
-    ):
+    if workers == 1 or in_parts or learner.episode == len(benchmark) or not isinstance(learner, Isolated):
         yield None
         return
     from zoolearn.runs.ahead import train_ahead  # it imports the job engine
