@@ -51,6 +51,23 @@ def test_settings_that_were_deleted_are_shown_as_recorded_without_a_price():
     assert [cell.strip() for cell in row.split("|")][7:10] == ["-", "-", "-"]
 
 
+def test_nets_that_share_nothing_stand_beside_the_presets_with_the_same_ideas():
+    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
+    apart = {
+        "all_tasks": False,
+        "vote_sharpness": 0.0,
+        "held_out": 0.0,
+        "chains": 20,
+        "whiten": True,
+        "read_layers": True,
+    }
+    grow = {"name": "warm-start", **asdict(WarmStart(**apart))}
+    whole = run(0.8, grow=grow, recipe=recipe, replay=0.0, tasks_per_episode=1)
+    chained = run(0.8, grow={**grow, "chains": 3}, recipe=recipe, replay=0.0, tasks_per_episode=1)
+    table = [beyond([each]).partition("## Every setting")[0] for each in (whole, chained)]
+    assert ["| nets that share nothing, same ideas |" in each for each in table] == [True, False]
+
+
 def test_the_preset_is_called_by_its_name():
     recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
     ideas = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)

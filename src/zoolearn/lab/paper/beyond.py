@@ -10,13 +10,14 @@ from zoolearn.files import Json, load_json
 from zoolearn.lab.figures import Plot, Series
 from zoolearn.lab.groups import Group, group_by_settings, mean_accuracy
 from zoolearn.lab.judge import FILE, Judged, record_judgement
+from zoolearn.lab.paper.equal import APART
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
-from zoolearn.runs.spec import DATA_SEEDS, write_flags
+from zoolearn.runs.spec import DATA_SEEDS, RunSpec, write_flags
 
 STREAMS = ("split-cifar100", "coarse-cifar100", "split-cifar10", "split-miniimagenet")
 # What makes two runs cost alike; the rest of the settings are tricks.
@@ -190,12 +191,20 @@ def _stretches(run: Results, ends: Sequence[int]) -> list[tuple[str, ...]]:
 
 
 def _learner(run: Results) -> str:
-    """The paper's zoo or a preset of ours, with its precision, if it has seen a whole stream; else nothing."""
-    changes = run.spec.changes
-    name = _preset(run) or ("" if tricks(run) else "the paper's zoo")
-    if run.spec.options or _part(run) or "tasks_per_episode" in changes or not name:
+    """The paper's zoo, a preset or nets apart, with the precision, if it has seen a whole stream; else nothing."""
+    changes, apart = run.spec.changes, _is_apart(run)
+    name = (
+        "nets that share nothing, same ideas" if apart else _preset(run) or ("" if tricks(run) else "the paper's zoo")
+    )
+    if run.spec.options or _part(run) or ("tasks_per_episode" in changes and not apart) or not name:
         return ""
     return f"{name}, {changes['precision']}" if "precision" in changes else name
+
+
+def _is_apart(run: Results) -> bool:
+    """Whether these are nets that share nothing, with those ideas of preset beyond that such nets can have."""
+    apart = RunSpec(run.method, run.benchmark, APART).changes
+    return {**run.spec.changes, **apart} == run.spec.changes and tricks(run).keys() <= apart.keys()
 
 
 def _replay(run: Results) -> float:
