@@ -102,6 +102,7 @@ def test_columns_come_in_the_order_asked_for_and_names_in_the_words_asked_for(ru
         (["--columns", "accuracy"], "unknown column 'accuracy'"),
         (["--format", "csv", "--columns", "accuracy"], "unknown column 'accuracy'"),
         (["--names", "er"], "give OLD=NEW"),
+        (["--names", "or=ER"], "no row or column is called 'or'"),
         (["--matrix", "--against", "er"], "two tables"),
         (["--format", "csv", "--matrix"], "a row a run"),
         (["--html", "page.html", "--against", "er"], "a page of its own"),

@@ -79,12 +79,14 @@ def main(arguments: Sequence[str]) -> None:
     if options.format in ("csv", "parquet"):
         _give_rows(results, options)
         return
-    shown = []
+    tables = []
     for table in _tables(results, options):
         _check_benchmark_shown([dict(zip(table.header, row, strict=True)) for row in table.rows], options.columns)
-        chosen = rename(choose(table, options.columns or table.header), words)
-        wide = None if options.out else output.width()
-        shown.append(text(chosen, wide) if options.format == "text" else RENDERERS[options.format](chosen))
+        tables.append(choose(table, options.columns or table.header))
+    _check_names(words, tables)
+    wide = None if options.out else output.width()
+    chosen = [rename(table, words) for table in tables]
+    shown = [text(table, wide) if options.format == "text" else RENDERERS[options.format](table) for table in chosen]
     _give("\n\n".join(shown), options.out)
 
 
@@ -95,6 +97,15 @@ def _tables(results: Sequence[Results], options: ReportOptions) -> list[Table]:
         groups = group_by_settings(results)
         return [matrix(name, group) for name, group in zip(labels(groups), groups, strict=True)]
     return [differences(results, options.against) if options.against else report(results)]
+
+
+def _check_names(words: Mapping[str, str], tables: Sequence[Table]) -> None:
+    """Raises on a name that stands in none of the tables: its other name would be seen nowhere."""
+    shown = {name for table in tables for name in table.header}
+    shown |= {cell for table in tables for row in table.rows for cell in row[: table.labels]}
+    for old in words:
+        if old not in shown:
+            raise SettingsError(f"no row or column is called {old!r}; --names takes what the table prints: er=ER")
 
 
 def _give_rows(results: Sequence[Results], options: ReportOptions) -> None:
