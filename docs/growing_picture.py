@@ -18,6 +18,7 @@ from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.studies.growing import Measures, measure, variants
 from zoolearn.lab.studies.setup import Setup
 from zoolearn.runs.results import Results
+from zoolearn.runs.spec import write_flags
 
 SETUP = Setup(study="growing", benchmark="coarse-cifar100", tasks=(), epochs=1, precision="bfloat16")
 ROWS = {
@@ -36,15 +37,16 @@ ROWS = {
     "zoo, preset beyond, a tenth kept, all at once": "beyond, a tenth kept, at once",
 }
 WIDTH, STEP, TOP = 760, 26, 92
-X = (270, 640)  # of 0 and 100 %
+X = (280, 640)  # of 0 and 100 %
 
 
 @dataclass(frozen=True)
 class Row:
-    """A learner, and what its runs show, one a seed."""
+    """A learner, what its runs show, one a seed, and flags of theirs that were deleted since."""
 
     label: str
     measures: Sequence[Measures]
+    deleted: str = ""
 
     def mean(self, what: str) -> float | None:
         """Over seeds; None where a run has no such number."""
@@ -53,14 +55,24 @@ class Row:
 
 
 def rows_of(runs: Iterable[Results]) -> list[Row]:
-    """A row for each learner that there are runs of, and as many seeds as there are."""
-    by_identity = {run.spec.identity: run for run in runs if run.benchmark == SETUP.benchmark and run.finished}
+    """A row for each learner that there are runs of, and as many seeds as there are.
+
+    Where there are none yet, those with settings that were deleted since stand in, with a star.
+    """
+    finished = [run for run in runs if run.benchmark == SETUP.benchmark and run.finished]
+    now = {run.spec.identity: run for run in finished if not run.spec.deleted}
+    then = {run.spec.without_deleted.identity: run for run in finished if run.spec.deleted}
     known = variants()
     rows = []
     for name, label in ROWS.items():
-        wanted = (known[name].spec(SETUP, seed).identity for seed in SETUP.seeds)
-        found = [measure(by_identity[each]) for each in wanted if each in by_identity]
-        rows += [Row(label, found)] if found else []
+        wanted = [known[name].spec(SETUP, seed).identity for seed in SETUP.seeds]
+        found = [now[each] for each in wanted if each in now]
+        old = [then[each] for each in wanted if each in then]
+        if found:
+            rows.append(Row(label, [measure(run) for run in found]))
+        elif old:
+            flags = " ".join(write_flags(old[0].spec.deleted))
+            rows.append(Row(f"{label} *", [measure(run) for run in old], flags))
     if not rows:
         raise DataError(
             f"no finished runs of the study of growing tasks on {SETUP.benchmark}; give a folder that has some"
@@ -70,7 +82,8 @@ def rows_of(runs: Iterable[Results]) -> list[Row]:
 
 def picture(rows: Sequence[Row], theme: str) -> str:
     """The whole picture as SVG: a line of dots for each row."""
-    colours, height = THEMES[theme], TOP + STEP * len(rows) + 40
+    flags = remark(rows)
+    colours, height = THEMES[theme], TOP + STEP * len(rows) + (60 if flags else 40)
     told = ", ".join(f"{row.label} {row.mean('end'):.1f}" for row in rows)
     bottom = TOP + STEP * len(rows)
     parts = [
@@ -86,7 +99,14 @@ def picture(rows: Sequence[Row], theme: str) -> str:
         parts.append(f'<line x1="{x}" y1="{TOP - 10}" x2="{x}" y2="{bottom}" stroke="{colours.faint}"/>')
         parts.append(text(x, bottom + 18, str(percent), colours.quiet, middle=True))
     parts += [part for place, row in enumerate(rows) for part in _line(row, TOP + STEP * place + 8, colours)]
+    parts += [text(16, bottom + 42, flags, colours.quiet)] if flags else []
     return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def remark(rows: Sequence[Row]) -> str:
+    """What the star of some rows means; empty without one."""
+    flags = ", ".join(sorted({row.deleted for row in rows if row.deleted}))
+    return f"* with {flags}, deleted since" if flags else ""
 
 
 def _key(colours: Colours) -> list[str]:

@@ -31,11 +31,18 @@ def run(accuracy: float, seed: int = 0, tasks: int = 3, **settings: object) -> R
     )
 
 
-BARE = {"refit_heads": False, "all_tasks": False, "vote_sharpness": 0.0, "held_out": 0.0}
+BARE = {"refit_heads": False, "all_tasks": False}
+BEYOND = {**dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True), "chains": 3}
 
 
 def warm(**fields: object) -> dict[str, object]:
     return {"name": "warm-start", **BARE, **fields}
+
+
+def beyond_of(epochs: int = 1, **fields: object) -> dict[str, object]:
+    """The settings of preset beyond, and others of its warm start."""
+    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=epochs)))["recipe"], "flip_tta": True}
+    return {"grow": {"name": "warm-start", **asdict(WarmStart(**BEYOND)), **fields}, "recipe": recipe}
 
 
 def test_costs_are_those_that_were_counted_in_thousands():
@@ -51,16 +58,20 @@ def test_settings_that_were_deleted_are_shown_as_recorded_without_a_price():
     assert [cell.strip() for cell in row.split("|")][7:10] == ["-", "-", "-"]
 
 
+def test_settings_of_a_preset_that_were_deleted_are_told_and_have_no_command_and_no_part_in_todays_runs():
+    then = [replace(run(0.8, **beyond_of(held_out=0.1)), command="zoo run --preset beyond"), run(0.6, 1, **beyond_of())]
+    page = beyond([run(0.7), *then])
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:4]] for line in page.splitlines() if line.startswith("| preset")
+    ]
+    assert rows == [["preset beyond", "1", "60.00"], ["preset beyond --held-out 0.1", "1", "80.00"]]
+    assert "\n# no command of this version repeats model-zoo on split-cifar100 with --held-out 0.1\n" in page
+    assert "zoo run --preset beyond" not in page
+
+
 def test_nets_that_share_nothing_stand_beside_the_presets_with_the_same_ideas():
     recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
-    apart = {
-        "all_tasks": False,
-        "vote_sharpness": 0.0,
-        "held_out": 0.0,
-        "chains": 20,
-        "whiten": True,
-        "read_layers": True,
-    }
+    apart = {"all_tasks": False, "chains": 20, "whiten": True, "read_layers": True}
     grow = {"name": "warm-start", **asdict(WarmStart(**apart))}
     whole = run(0.8, grow=grow, recipe=recipe, replay=0.0, tasks_per_episode=1)
     chained = run(0.8, grow={**grow, "chains": 3}, recipe=recipe, replay=0.0, tasks_per_episode=1)
@@ -69,47 +80,50 @@ def test_nets_that_share_nothing_stand_beside_the_presets_with_the_same_ideas():
 
 
 def test_the_preset_is_called_by_its_name():
-    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
-    ideas = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
-    for name, own in (("warm-start", {}), ("beyond", ideas | {"chains": 3})):
-        best = run(0.8, grow={"name": "warm-start", **asdict(WarmStart(**own))}, recipe=recipe)
-        assert f"| preset {name} " in beyond([run(0.7), best])
+    assert "| preset beyond " in beyond([run(0.7), run(0.8, **beyond_of())])
+    assert "| preset beyond" not in beyond([run(0.7), run(0.8, **beyond_of(chains=2))])
 
 
 def test_the_page_opens_on_the_presets_beside_the_papers_zoo_in_one_pass():
-    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
-    preset = {"grow": {"name": "warm-start", **asdict(WarmStart())}, "recipe": recipe}
     others = [run(0.9, tasks_per_episode=2), run(0.91, replay=0.1), run(0.92, grow=warm())]
-    opening = beyond([run(0.70), run(0.72, 1), run(0.8, **preset), *others]).split("## Every setting")[0]
-    first = "One pass over `split-cifar100`, all rows kept: the paper's zoo 71.00 ± 1.41, preset warm-start 80.00 (one seed)."
+    opening = beyond([run(0.70), run(0.72, 1), run(0.8, **beyond_of()), *others]).split("## Every setting")[0]
+    first = (
+        "One pass over `split-cifar100`, all rows kept: the paper's zoo 71.00 ± 1.41, preset beyond 80.00 (one seed)."
+    )
     assert first in opening
     assert opening.count("| split-cifar100 |") == 2
     assert not any(other in opening for other in ("90.00", "91.00", "92.00"))
+    assert "One pass over" not in beyond([run(0.7, replay=0.1), run(0.8, replay=0.1, **beyond_of())])
 
 
 def test_more_epochs_are_rows_of_their_own_and_accuracy_without_a_task_is_of_runs_that_have_it():
     def preset(accuracy, seed=0, epochs=1):
-        recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=epochs)))["recipe"], "flip_tta": True}
-        return run(accuracy, seed, grow={"name": "warm-start", **asdict(WarmStart())}, recipe=recipe)
+        return run(accuracy, seed, **beyond_of(epochs))
 
     untold = Untold({f"task {number}": 0.25 for number in range(3)}, None, 9, {f"task {k}": 0.5 for k in range(3)})
     page = beyond([run(0.7), preset(0.8), replace(preset(0.82, 1), untold=untold), preset(0.9, epochs=10)])
     rows = [[cell.strip() for cell in line.split("|")[2:8]] for line in page.splitlines() if line.startswith("| split")]
     assert rows == [
         ["1", "100%", "the paper's zoo", "1", "70.00", "-"],
-        ["1", "100%", "preset warm-start", "2", "81.00 ± 1.41", "50.00"],
-        ["10", "100%", "preset warm-start", "1", "90.00", "-"],
+        ["1", "100%", "preset beyond", "2", "81.00 ± 1.41", "50.00"],
+        ["10", "100%", "preset beyond", "1", "90.00", "-"],
     ]
 
 
 def test_what_each_idea_is_worth_is_taken_from_the_study_of_them():
-    alone, beside = (Series("gain", ["whitening", "chains"], gains, [0.1, 0.2]) for gains in ([2.0, -1.0], [1.5, 0.25]))
+    alone, beside = (
+        Series("gain", ["whitening", "three chains"], gains, [0.1, 0.2]) for gains in ([2.0, -1.0], [1.5, 0.25])
+    )
     chart = Plot([Panel("alone", [alone]), Panel("beside", [beside])], "points")
     figure = Figure("tricks", "What each is worth", "Judged by rows.", {"": chart}, commands=["zoo study tricks x"])
     page = beyond([run(0.7)], studies=[Study("tricks", "x", {}, [figure]), Study("replay", "x", {}, [])])
     found = page.partition("## What each is worth\n\nJudged by rows.")[2].splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found if line.startswith("|")]
-    assert cells[2:4] == [["whitening", "+2.00 ± 0.10", "+1.50 ± 0.10"], ["chains", "-1.00 ± 0.20", "+0.25 ± 0.20"]]
+    assert cells[2:4] == [
+        ["whitening", "+2.00 ± 0.10", "+1.50 ± 0.10"],
+        ["three chains", "-1.00 ± 0.20", "+0.25 ± 0.20"],
+    ]
+    assert "Deleted since, and among the others here: whitening (" in page
     assert "`zoo study tricks x`" in found
 
 
@@ -119,7 +133,7 @@ def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named()
         run(0.70),
         run(0.72, 1),
         run(0.80, grow=warm()),
-        run(0.6, grow=warm(vote_sharpness=9.0)),
+        run(0.6, grow=warm(chains=2)),
         *limited,
         run(0.7, replay=0.5),
     ]
@@ -128,10 +142,10 @@ def test_rows_stand_beside_the_papers_of_their_own_budget_and_losses_are_named()
     assert "71.00 ± 1.41" in full
     assert "--grow warm-start --no-refit-heads" in full
     assert "+10.00" in full, "0.80 over 0.70 of the same seed"
-    assert "--vote-sharpness 9 --held-out 0` -10.00" in full.partition("Lost: ")[2]
+    assert "--chains 2` -10.00" in full.partition("Lost: ")[2]
     assert limited.startswith("split-cifar100, --epochs 1 --replay 0.1")
     assert "75.00" in limited
-    assert "--grow warm-start --no-refit-heads --vote-sharpness 0" in limited
+    assert "| --grow warm-start --no-refit-heads " in limited
     assert "+1.00" in limited
 
 
@@ -147,8 +161,7 @@ def test_a_part_of_the_data_is_named():
 
 
 def test_the_opening_table_leaves_out_what_had_a_part_of_the_data():
-    recipe = {**settings_of(ModelZoo(recipe=Recipe(epochs=1)))["recipe"], "flip_tta": True}
-    part, whole = run(0.5), run(0.8, grow={"name": "warm-start", **asdict(WarmStart())}, recipe=recipe)
+    part, whole = run(0.5), run(0.8, **beyond_of())
     part.train_samples, whole.train_samples = [400] * 3, [2500] * 3
     opening = beyond([part, whole]).split("## Every setting")[0]
     assert "80.00" in opening

@@ -1,6 +1,7 @@
 """The picture of the README is what its code makes of the recorded runs, and tells what they say."""
 
 import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from runpy import run_path
@@ -46,6 +47,19 @@ def test_the_zoo_rises_fine_tuning_falls_and_isolated_nets_stay(runs):
 def _plain(run, method):
     what = (run.method, run.benchmark, run.spec.changes, run.spec.options)
     return what == (method, "split-cifar100", {"epochs": 1}, {})
+
+
+def test_settings_that_were_deleted_are_told_and_step_back_once_there_are_runs_without(runs):
+    beyond = [run for run in runs if run.benchmark == "split-cifar100" and run.spec.deleted]
+    today = [run for run in runs if run not in beyond]
+    kept = [replace(run, settings={**run.settings, "grow": _without(run)}) for run in beyond]
+    assert "preset beyond * " in picture([*today, *beyond], "light")
+    assert "held-out 0.1, deleted since" in picture([*today, *beyond], "light")
+    assert "deleted" not in picture([*today, *beyond, *kept], "light")
+
+
+def _without(run):
+    return {name: value for name, value in run.settings["grow"].items() if name not in run.spec.deleted}
 
 
 def test_missing_runs_are_named(runs):

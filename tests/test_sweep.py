@@ -60,7 +60,7 @@ def test_a_sweep_runs_what_zoo_run_runs(tmp_path: Path) -> None:
         (["--vary", "lr=0.1", "--vary", "lr=0.2"], "lr varies twice"),
         ([], "nothing varies"),
         (["--vary", "lr=0.1", "--address", "auto"], "--address is about a cluster"),
-        (["--vary", "held_out=0.1,0.3"], "held_out is 0.3, but it counts with --grow warm-start only"),
+        (["--vary", "chains=2,3"], "chains is 2, but it counts with --grow warm-start only"),
     ],
 )
 def test_a_wrong_word_is_named_before_anything_starts(

@@ -1,6 +1,5 @@
-"""Warm starts: a member begins where the last one ended, refits its heads, and votes on every stored task by its likelihood."""
+"""Warm starts: a member begins where the last one ended, refits its heads, and votes on every stored task."""
 
-import math
 from dataclasses import asdict, replace
 from itertools import pairwise
 from statistics import fmean
@@ -16,9 +15,9 @@ from zoolearn.beyond import linear_head
 from zoolearn.beyond.linear_head import STRENGTHS, fit_head
 from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.voting import collect_outputs, member_stats
-from zoolearn.beyond.warm_start import WarmStart, is_held_out, open_cross_entropy
+from zoolearn.beyond.warm_start import WarmStart, open_cross_entropy
 from zoolearn.cli import main
-from zoolearn.data.task import Examples, Task
+from zoolearn.data.task import Examples
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.methods.ensemble import Tally, Vote
 from zoolearn.methods.isolated import Isolated
@@ -40,7 +39,7 @@ pytestmark = pytest.mark.slow  # zoos are grown
 TOYS = benchmark(4)
 TASKS = benchmark(4, shape=(3, 8, 8)).tasks
 BARE = dict.fromkeys(("refit_heads", "all_tasks", "whiten", "open_softmax", "read_layers", "supersede"), False)
-BARE |= {"vote_sharpness": 0.0, "held_out": 0.0, "caution": 0.0, "chains": 1, "other_tasks": 20}
+BARE |= {"chains": 1, "other_tasks": 20}
 
 
 def recorded(grow):
@@ -154,47 +153,9 @@ def test_an_episode_asks_the_new_member_alone_and_nothing_of_any_test_set(monkey
 
 
 def test_running_sums_are_what_the_zoo_would_answer_from_scratch():
-    grow = WarmStart(vote_sharpness=1.0, held_out=0.25)
-    zoo = zoo_of(TASKS, replay=0.5, grow=grow, recipe=replace(TINY, flip_tta=True))
+    zoo = zoo_of(TASKS, replay=0.5, grow=WarmStart(), recipe=replace(TINY, flip_tta=True))
     for task in TASKS:
         assert torch.allclose(zoo.test_votes[task.name].mean, zoo.predict_proba(task.test.x, task.name), atol=1e-6)
-
-
-def test_a_vote_counts_by_the_likelihood_of_rows_that_were_not_trained_on():
-    zoo = zoo_of(grow=warm(all_tasks=True, vote_sharpness=2.0, held_out=0.25))
-    newest = zoo.members[-1]
-    for task in TOYS[:3]:
-        held = zoo.grow.held_out_mask(zoo, task)
-        if task.name not in trained_on(zoo, newest):
-            features = compute_features(newest.net, task.train.x, TINY)
-            likelihood = fit_head(features, task.train.y, len(task.classes), held).likelihood
-        else:
-            rows = task.train.select(held.nonzero()[:, 0])
-            said = probabilities(newest.net, rows.x, task.name, TINY)
-            likelihood = float(said.gather(1, rows.y[:, None]).log().mean())
-        assert newest.votes[task.name].weight == pytest.approx(math.exp(2.0 * likelihood), rel=1e-5)
-
-
-def test_a_cautious_vote_counts_less_where_few_rows_speak_for_it():
-    few, many = (benchmark(2, per_class=count, contrast=20) for count in (12, 120))
-    ratios = []
-    for tasks in (few, many):
-        plain, cautious = (
-            zoo_of(tasks, replay=0.5, grow=warm(vote_sharpness=2.0, caution=caution)).members[-1]
-            for caution in (0.0, 2.0)
-        )
-        name = tasks[0].name
-        ratios.append(cautious.votes[name].weight / plain.votes[name].weight)
-    assert ratios[0] < ratios[1] < 1.0
-
-
-def test_only_held_out_rows_are_asked_how_likely_a_head_is_to_be_right():
-    rng = torch.Generator().manual_seed(0)
-    x, y = torch.randn(80, 4, generator=rng), torch.arange(80) % 2
-    x[:40, 0] += 6.0 * y[:40]  # the features know these rows by heart
-    strangers = torch.arange(80) >= 40
-    whole, judged = fit_head(x, y, 2), fit_head(x, y, 2, strangers)
-    assert judged.likelihood < whole.likelihood - 0.1
 
 
 def test_what_a_head_would_say_of_rows_that_it_had_not_seen_is_nearly_that():
@@ -246,50 +207,6 @@ def test_heads_of_tasks_that_were_seen_in_full_are_fitted_after_training(replay,
             assert torch.equal(after.net.head(name).weight, expected)
 
 
-def test_no_member_is_trained_on_the_rows_that_all_are_judged_by(monkeypatch):
-    """Not even the first one of a task, for which they are new."""
-    zoo = zoo_of((), grow=warm(held_out=0.25))
-    for number, task in enumerate(TOYS, start=1):
-        with embedded(monkeypatch) as passes:
-            zoo.learn(task)
-        trained = set().union(*(row_set(x) for _, training, x in passes if training))
-        assert row_set(task.train.x[~zoo.grow.held_out_mask(zoo, task)]) <= trained
-        for met in TOYS.tasks[:number]:
-            held = zoo.grow.held_out_mask(zoo, met)
-            assert bool(held.any())
-            assert not trained & row_set(met.train.x[held])
-
-
-def test_the_first_member_of_a_task_is_not_believed_for_knowing_its_rows_by_heart():
-    """Labels that mean nothing are learned by heart by the first net alone: it must not outvote the others for that."""
-    rng = torch.Generator().manual_seed(0)
-    rows = Examples(torch.randn(80, 30, generator=rng), torch.arange(80) % 2)
-    noise = Task("noise", rows, rows)
-    zoo = zoo_of((), grow=warm(vote_sharpness=2.0, held_out=0.25), recipe=replace(TINY, epochs=20))
-    zoo.learn(noise)
-    held = zoo.grow.held_out_mask(zoo, noise)
-    said = probabilities(zoo.members[0].net, noise.train.x, noise.name, TINY)
-    by_label = said.gather(1, noise.train.y[:, None])[:, 0].log()
-    assert by_label[~held].mean() > by_label[held].mean() + 0.2, "it knows what it was trained on"
-    assert zoo.members[0].votes["noise"].weight == pytest.approx(math.exp(2.0 * by_label[held].mean()), rel=1e-3)
-
-
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.8])
-def test_about_the_share_that_was_asked_for_is_held_out(share):
-    rows = Examples(torch.arange(4000.0)[:, None], torch.arange(4000) % 2)
-    for seed in range(3):
-        held = is_held_out(rows, share, seed)
-        assert float(held.double().mean()) == pytest.approx(share, abs=0.03)  # four deviations of a fair draw
-        assert not torch.equal(held, is_held_out(rows, share, seed + 9)), "another seed holds out others"
-
-
-def test_a_class_that_would_be_left_without_rows_gives_none_away():
-    rows = Examples(torch.arange(40.0)[:, None], torch.tensor([0] * 39 + [1]))
-    held = [is_held_out(rows, 0.5, seed=seed) for seed in range(8)]
-    assert not any(bool(mask[39]) for mask in held)
-    assert all(5 < int(mask.sum()) < 35 for mask in held)
-
-
 def test_features_come_from_the_body_in_evaluation_mode():
     net = zoo_of(TOYS[:1], backbone=with_norm).members[0].net
     assert torch.equal(compute_features(net, TOYS[0].test.x, TINY), net.embed(TOYS[0].test.x))
@@ -298,12 +215,8 @@ def test_features_come_from_the_body_in_evaluation_mode():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"vote_sharpness": -1.0}, "vote_sharpness is -1"),
-        ({"vote_sharpness": math.inf}, "vote_sharpness is inf"),
-        ({"vote_sharpness": "sharp"}, "vote_sharpness is 'sharp'; it must be a number"),
-        ({"caution": -1.0}, "caution is -1"),
-        ({"held_out": 2.0}, "held_out is 2"),
-        ({"held_out": 1.0}, "held_out is 1.0; it must be 0 or more and below 1"),
+        ({"chains": 0}, "chains is 0; it must be 1 or more"),
+        ({"other_tasks": 0.5}, "other_tasks is 0.5; it must be a whole number"),
         ({"refit_heads": 1}, "refit_heads is 1; it must be True or False"),
     ],
 )
@@ -319,23 +232,15 @@ def test_a_way_to_grow_is_given_as_a_value_and_only_to_a_zoo():
         Isolated(grow=WarmStart())
 
 
-@pytest.mark.parametrize("refit", [False, True])
-def test_the_sharpest_votes_still_let_somebody_answer(refit):
-    zoo = zoo_of(TASKS, grow=warm(vote_sharpness=1e6, refit_heads=refit, all_tasks=True))
-    for task in TASKS:
-        answer = zoo.predict_proba(task.test.x, task.name)
-        assert torch.allclose(answer.sum(dim=1), torch.ones(len(answer)))
-
-
 def test_settings_are_plain_data_and_come_back(tmp_path):
-    grow = WarmStart(all_tasks=False, held_out=0.2)
+    grow = WarmStart(all_tasks=False, chains=2)
     settings = settings_of(zoo_of((), grow=grow))
     assert settings["grow"] == recorded(grow)
     assert learner_from(ModelZoo, settings).grow == grow
     assert learner_from(ModelZoo, {"grow": "warm-start"}).grow == WarmStart()
     assert "grow" not in settings_of(learner_of(ModelZoo)), "only what differs from the paper is recorded"
-    with pytest.raises(SettingsError, match="unknown setting of WarmStart 'held_ou'; did you mean 'held_out'"):
-        learner_from(ModelZoo, {"grow": {"name": "warm-start", "held_ou": 0.2}})
+    with pytest.raises(SettingsError, match="unknown setting of WarmStart 'chain'; did you mean 'chains'"):
+        learner_from(ModelZoo, {"grow": {"name": "warm-start", "chain": 2}})
     with pytest.raises(SettingsError, match="unknown grow 'warm-starts'; did you mean 'warm-start'"):
         learner_from(ModelZoo, {"grow": "warm-starts"})
     run(zoo_of((), grow=grow), TOYS[:2], tmp_path)
@@ -558,7 +463,7 @@ def test_a_net_that_is_saved_still_looks_at_mirror_images(tmp_path):
 # zoo folders
 
 IDEAS = dict.fromkeys(("whiten", "open_softmax", "read_layers", "supersede"), True)
-EVERYTHING = WarmStart(vote_sharpness=2.0, held_out=0.2, **IDEAS)
+EVERYTHING = WarmStart(**IDEAS)
 FULL = {"grow": EVERYTHING, "flip_tta": True}
 SETTINGS = [{}, {"replay": 0.5}, {"replay": 0.0}, {"tasks_per_episode": 1}]
 
@@ -759,7 +664,7 @@ def test_a_folder_and_its_export_answer_as_the_learner_by_all_layers_and_mirror_
 
 def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path, capsys):
     words = ["split-digits", "--backbone", "mlp-100", "--epochs", "1", "--first-tasks", "3", "--tasks-per-episode", "2"]
-    flags = ["--grow", "warm-start", "--vote-sharpness", "2", "--held-out", "0", "--flip-tta"]
+    flags = ["--grow", "warm-start", "--whiten", "--flip-tta"]
     main(["run", "model-zoo", *words, *flags, "--out", str(tmp_path / "run")])
     main(["new", str(tmp_path / "zoo"), "--adopt", str(tmp_path / "run")])
     main(["show", str(tmp_path / "zoo")])
@@ -769,7 +674,7 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
     learner, zoo = zoolearn.load(tmp_path / "run"), zoolearn.open(tmp_path / "zoo")
     for task in zoolearn.benchmark("split-digits")[:3]:
         assert torch.equal(zoo.predict_proba(task.test.x, task.name), as_folders_answer(learner, task, zoo))
-    grow = recorded(WarmStart(vote_sharpness=2.0, held_out=0.0))
+    grow = recorded(WarmStart(whiten=True))
     assert (zoo.settings.grow, zoo.settings.recipe["flip_tta"]) == (grow, True)
     zoo.undo()
     assert [len(member.share) for member in zoo.members] == [1, 2]
@@ -778,14 +683,14 @@ def test_a_run_becomes_a_folder_with_its_settings_and_its_fitted_heads(tmp_path,
 
 
 def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
-    main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--vote-sharpness", "3"])
+    main(["new", str(tmp_path / "zoo"), "--preset", "beyond", "--chains", "2"])
     settings = zoolearn.open(tmp_path / "zoo").settings
-    assert settings.grow == recorded(WarmStart(vote_sharpness=3.0, chains=3, **IDEAS))
+    assert settings.grow == recorded(WarmStart(chains=2, **IDEAS))
     assert settings.recipe["flip_tta"] is True
     main(["new", str(tmp_path / "plain"), "--preset", "paper"])
     plain = zoolearn.open(tmp_path / "plain").settings
     assert (plain.grow, plain.recipe["flip_tta"]) == ("from-scratch", False)
-    for wrong in (["--preset", "beyonds"], ["--held-out", "0.3"]):
+    for wrong in (["--preset", "beyonds"], ["--chains", "3"]):
         with pytest.raises(SystemExit):
             main(["new", str(tmp_path / "other"), *wrong])
-    assert "held_out is 0.3, but it counts with --grow warm-start only" in " ".join(capsys.readouterr().err.split())
+    assert "chains is 3, but it counts with --grow warm-start only" in " ".join(capsys.readouterr().err.split())

@@ -154,7 +154,7 @@ def test_the_last_task_can_be_forgotten_and_the_zoo_begins_anew(tmp_path) -> Non
 
 
 def test_a_member_that_is_asked_for_fitted_heads_alone_is_retrained(tmp_path) -> None:
-    grow = WarmStart(refit_heads=False, vote_sharpness=0.0, held_out=0.0)
+    grow = WarmStart(refit_heads=False)
     zoo = small_zoo(tmp_path / "zoo", TASKS, grow=grow, tasks_per_episode=2)
     third = zoo.members[2]
     (fitted,) = third.fitted

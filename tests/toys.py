@@ -43,9 +43,7 @@ from zoolearn.training.recipe import Recipe
 SUBJECTS: dict[str, Callable[..., Learner]] = {
     **METHODS,
     "isolated, three nets": partial(METHODS["isolated"], networks=3),
-    "model-zoo that starts warm": partial(
-        METHODS["model-zoo"], grow=WarmStart(vote_sharpness=2.0, held_out=0.2), replay=0.5, tasks_per_episode=2
-    ),
+    "model-zoo that starts warm": partial(METHODS["model-zoo"], grow=WarmStart(), replay=0.5, tasks_per_episode=2),
     "model-zoo that starts warm without replay": partial(METHODS["model-zoo"], grow=WarmStart(), replay=0.0),
 }
 

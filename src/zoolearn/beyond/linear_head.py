@@ -25,24 +25,17 @@ AT_ONCE = 2**21  # logits of all rows for strengths that are fitted together; mo
 
 @dataclass(frozen=True)
 class FittedHead:
-    """Weights and biases of a head, and the leave-one-out log-likelihood of each row."""
+    """Weights and biases of a head, and the mean leave-one-out log-likelihood of its rows."""
 
     weight: Tensor
     bias: Tensor
-    unseen: Tensor  # of held-out rows, if there are any
-
-    @property
-    def likelihood(self) -> float:
-        return float(self.unseen.mean())
+    likelihood: float
 
 
-def fit_head(
-    features: Tensor, labels: Tensor, classes: int, held_out: Tensor | None = None, blocks: Sequence[int] = ()
-) -> FittedHead:
+def fit_head(features: Tensor, labels: Tensor, classes: int, blocks: Sequence[int] = ()) -> FittedHead:
     """The head with the highest leave-one-out likelihood over strengths of regularisation.
 
-    If the features were trained on some of the rows, `held_out` marks the others, and only they are scored. With
-    `blocks` of columns, each is regularised equally.
+    With `blocks` of columns, each is regularised equally.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.1, 0.9], [1.0, 0.0], [0.9, 0.1]])
     >>> head = fit_head(x, torch.tensor([0, 0, 1, 1]), classes=2)
@@ -62,10 +55,10 @@ def fit_head(
         weights, biases = _newton(turned, wanted, variances, pulls)
         for pull, weight, bias in zip(pulls.tolist(), weights.unbind(1), biases, strict=True):
             unseen = _unseen_likelihoods(turned, wanted, variances, pull, weight, bias)
-            heads.append(FittedHead(weight, bias, unseen if held_out is None else unseen[held_out]))
+            heads.append(FittedHead(weight, bias, float(unseen.mean())))
     best = max(heads, key=lambda head: head.likelihood)
     weight = (axes @ best.weight).T.double()
-    return FittedHead((weight * scale).float(), (best.bias - weight @ mean).float(), best.unseen)
+    return FittedHead((weight * scale).float(), (best.bias - weight @ mean).float(), best.likelihood)
 
 
 def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,8 +11,6 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from zoolearn.beyond.temperature import fit_inverse_temperature
-from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, vote_weights
 from zoolearn.methods.learner import accuracy
@@ -59,64 +57,46 @@ class MemberStats:
 
 
 @dataclass(frozen=True)
-class Outputs:
-    """Probabilities (member, row, class), and the factors by which each member's would suit its held-out rows best."""
-
-    answers: Tensor
-    inverse_temperature: Tensor | None = None
-
-
-@dataclass(frozen=True)
 class TaskOutputs:
-    """The outputs of the members that vote on a task for its test rows, and the weights of their votes."""
+    """Probabilities (member, row, class) of the test rows of a task, by the members that vote on it, and the votes' weights."""
 
     task: Task
     weights: Tensor
-    plain: Outputs
-    flipped: Outputs | None = None  # of a picture and its mirror image together
+    plain: Tensor
+    flipped: Tensor | None = None  # of a picture and its mirror image together
 
 
 def collect_outputs(zoo: ModelZoo, tasks: Sequence[Task]) -> Iterator[TaskOutputs]:
     """Asks every member once about the test rows of the tasks it votes on."""
-    # fitted heads are softened as they are fitted
-    softens = isinstance(zoo.grow, WarmStart) and zoo.grow.held_out and not zoo.grow.refit_heads
-    factors_by_flips = {
-        flips: torch.tensor([_inverse_temperature(zoo, member, flips) for member in zoo.members]) if softens else None
-        for flips in {False, flip_is_safe(tasks[0].shape)}
-    }
     for task in tasks:
         voters = [place for place, member in enumerate(zoo.members) if member.votes_on(task.name)]
         members = [zoo.members[place] for place in voters]
         first = zoo.first_voter(task.name)  # members before it are asked, too, and count nothing
         counted = vote_weights([member.votes[task.name] for member in members])
         weights = [weight if place >= first else 0.0 for place, weight in zip(voters, counted, strict=True)]
-        outputs = {}
-        for flips, factors in factors_by_flips.items():
-            answers = _member_outputs(zoo, members, task.name, task.test.x, flips)
-            outputs[flips] = Outputs(answers, factors[voters] if factors is not None else None)
+        outputs = {
+            flips: _member_outputs(zoo, members, task.name, task.test.x, flips)
+            for flips in {False, flip_is_safe(task.shape)}
+        }
         yield TaskOutputs(task, torch.tensor(weights), outputs[False], outputs.get(True))
 
 
 def accuracy_by_rule(outputs: Sequence[TaskOutputs]) -> dict[str, float]:
     """The mean test accuracy of a zoo under each way to vote.
 
-    Members vote with a picture alone or with its mirror image too; as they are, or each with its answers softened by the
-    one temperature that its held-out rows like best; with the weights that the zoo gave them, or all alike.
+    Members vote with a picture alone or with its mirror image too, with the weights that the zoo gave them or all alike.
     """
     totals: dict[str, float] = {}
     for of_task in outputs:
         alike = torch.ones_like(of_task.weights)
-        for mirroring, voters in (("", of_task.plain), (", mirrored", of_task.flipped)):
-            if voters is None:
+        for mirroring, answers in (("", of_task.plain), (", mirrored", of_task.flipped)):
+            if answers is None:
                 continue
-            forms = {"": _logs(voters.answers)}
-            if voters.inverse_temperature is not None:
-                forms["tempered "] = torch.log_softmax(forms[""] * voters.inverse_temperature[:, None, None], dim=2)
-            for (form, logs), (rule, vote), (weighing, weights) in itertools.product(
-                forms.items(), RULES.items(), (("", of_task.weights), (", all alike", alike))
+            for (rule, vote), (weighing, weights) in itertools.product(
+                RULES.items(), (("", of_task.weights), (", all alike", alike))
             ):
-                name = f"{form}{rule}{weighing}{mirroring}"
-                right = accuracy(vote(logs, weights), of_task.task.test.y)
+                name = f"{rule}{weighing}{mirroring}"
+                right = accuracy(vote(_logs(answers), weights), of_task.task.test.y)
                 totals[name] = totals.get(name, 0.0) + right / len(outputs)
     return totals
 
@@ -125,7 +105,7 @@ def member_stats(outputs: Sequence[TaskOutputs], *, flips: bool) -> MemberStats:
     """How good the members of a zoo are one by one, and how far they differ."""
     rows = []
     for of_task in outputs:
-        answers = (of_task.flipped if flips and of_task.flipped is not None else of_task.plain).answers
+        answers = of_task.flipped if flips and of_task.flipped is not None else of_task.plain
         labels = of_task.task.test.y
         each = [accuracy(answer, labels) for answer in answers]
         together = accuracy(mean(_logs(answers), of_task.weights), labels)
@@ -156,16 +136,3 @@ def _member_outputs(zoo: ModelZoo, members: Sequence[Member], task: str, x: Tens
 
 def _logs(answers: Tensor) -> Tensor:
     return answers.clamp_min(torch.finfo(torch.float32).tiny).log()
-
-
-def _inverse_temperature(zoo: ModelZoo, member: Member, flips: bool) -> float:
-    """The inverse of the temperature that suits a member, by held-out rows of the tasks that it was trained on."""
-    assert isinstance(zoo.grow, WarmStart)
-    logs, labels = [], []
-    for name in list(member.votes)[: zoo.tasks_per_episode]:  # later ones are fitted
-        held = zoo.grow.held_out_mask(zoo, zoo.kept[name]) if name in zoo.kept else None
-        if held is not None:
-            rows = zoo.kept[name].train.select(held.nonzero()[:, 0])
-            logs.append(_logs(_member_outputs(zoo, [member], name, rows.x, flips)[0]))
-            labels.append(rows.y)
-    return fit_inverse_temperature(logs, labels) if logs else 1.0

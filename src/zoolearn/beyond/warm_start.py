@@ -4,29 +4,24 @@ Past the paper, whose members begin from scratch: `ModelZoo(grow=WarmStart())`.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from itertools import islice
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from zoolearn.beyond.linear_head import FittedHead, fit_head, set_head
-from zoolearn.data.task import Examples, Task
+from zoolearn.beyond.linear_head import fit_head, set_head
+from zoolearn.data.task import Task
 from zoolearn.methods.ensemble import Member, Vote
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.nets.net import Net
 from zoolearn.nets.whitening import whiten
-from zoolearn.seeds import derive
 from zoolearn.settings import check_settings, setting
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import Work
-from zoolearn.training.predict import compute_features, probabilities
-
-LEAST = -60.0  # logarithm of a vote's weight, against underflow of sums
+from zoolearn.training.predict import compute_features
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +31,7 @@ class WarmStart:
     With several `chains`, which take turns, members share no weights with those of other chains. Their errors differ, so
     that their mean is better than each, and an episode costs what it costs with one chain.
 
-    A vote weighs exp(`vote_sharpness` x mean log-likelihood of rows). All members of a task are scored on the same
-    `held_out` rows, which no net is trained on; only heads are fitted to them, and scored by leave-one-out.
-    `caution` standard errors are subtracted: with few rows and many members, the luckiest would win.
+    A vote weighs, as in the paper, the share of the task's rows that the member had.
 
     >>> from zoolearn import Recipe, benchmark, mlp
     >>> zoo = ModelZoo(backbone=mlp, recipe=Recipe(epochs=2), tasks_per_episode=1, grow=WarmStart())
@@ -53,14 +46,6 @@ class WarmStart:
     other_tasks: int = setting(
         20, "at most so many of them in an episode, those that waited longest", least=1, omit_default=True
     )
-    vote_sharpness: float = setting(
-        16.0, "how much more a vote counts that explains rows better; 0: as in the paper", least=0
-    )
-    held_out: float = setting(
-        0.1, "share of a task's rows that no net is trained on, to weigh votes by", least=0, below=1
-    )
-
-    caution: float = setting(0.0, "standard errors by which a likelihood is taken to be lower than it seems", least=0)
     whiten: bool = setting(False, "begin the first convolution as filters that whiten the first task's pictures")
     open_softmax: bool = setting(False, "train one softmax over the classes of all heads, and inherit the heads")
     read_layers: bool = setting(False, "let heads that are fitted read the layers inside the net, too")
@@ -76,18 +61,17 @@ class WarmStart:
 
     def __call__(self, zoo: ModelZoo, tasks: Sequence[Task], seed: int) -> Work[Member]:
         """The member of an episode on these tasks."""
-        seen = [self._drop_held_out(zoo, task) for task in tasks]
         names = {task.name for task in tasks}
         others = self._others(zoo, names) if self.all_tasks else []
-        net = zoo.new_net([*seen, *others] if self.open_softmax else seen, seed)
+        net = zoo.new_net([*tasks, *others] if self.open_softmax else tasks, seed)
         if self.read_layers:
             net.read_layers()
         self._begin(zoo, net, tasks[0])
         open_loss = partial(open_cross_entropy, smoothing=zoo.recipe.label_smoothing) if self.open_softmax else None
         balanced = zoo.share_at_hand(tasks[0]) > zoo.replay
-        loss = yield from zoo.fit(net, seen, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
-        for task, part in zip(tasks, seen, strict=True):
-            zoo.correct_priors(net, task, part)
+        loss = yield from zoo.fit(net, tasks, seed, balanced=balanced, loss=open_loss, heads=net.tasks)
+        for task in tasks:
+            zoo.correct_priors(net, task)
         net.freeze()
         votes = {tasks[0].name: self._trained_vote(zoo, net, tasks[0])}
         for task in (*tasks[1:], *others):
@@ -117,17 +101,6 @@ class WarmStart:
         elif self.whiten:
             whiten(net, task.train.x, net.seed)
 
-    def held_out_mask(self, zoo: ModelZoo, task: Task) -> Tensor | None:
-        """Which rows of a task are never trained on; None if none are, as without replay."""
-        if not self.held_out or not zoo.replay:
-            return None
-        held = is_held_out(task.train, self.held_out, derive(zoo.seed, "held out"))
-        return held if bool(held.any()) else None
-
-    def _drop_held_out(self, zoo: ModelZoo, task: Task) -> Task:
-        held = self.held_out_mask(zoo, task)
-        return task if held is None else replace(task, train=_rows(task, ~held))
-
     def _is_left_to_others(self, zoo: ModelZoo, task: Task) -> bool:
         """Whether a past task is left to members that had its data in full, or new data of it."""
         return self.supersede and zoo.share_at_hand(task) <= zoo.replay < 1
@@ -137,39 +110,20 @@ class WarmStart:
         share = zoo.share_at_hand(task)
         if self.refit_heads and (share == 1.0 or share > zoo.replay):
             return self.fitted_vote(zoo, net, task)
-        if not self.vote_sharpness:
-            return self._vote(zoo, task, torch.zeros(1))
-        held = self.held_out_mask(zoo, task)
-        rows = task.train if held is None else _rows(task, held)
-        answers = probabilities(net, rows.x, task.name, zoo.recipe)
-        return self._vote(zoo, task, label_logs(answers, rows.y))
+        return self._vote(zoo, task)
 
     def fitted_vote(self, zoo: ModelZoo, net: Net, task: Task) -> Vote:
         """The vote on a task whose head is fitted to the finished features."""
         if task.name not in net.tasks:
             net.add_head(task.name, len(task.classes), task.train.x)
-        head = self._fit_head(zoo, net, task)
-        set_head(net, task.name, head)
-        zoo.correct_priors(net, task)
-        return self._vote(zoo, task, head.unseen)
-
-    def _fit_head(self, zoo: ModelZoo, net: Net, task: Task) -> FittedHead:
         features = compute_features(net, net.scale_features(task.train.x, task.name), zoo.recipe)
-        return fit_head(features, task.train.y, len(task.classes), self.held_out_mask(zoo, task), net.blocks)
+        set_head(net, task.name, fit_head(features, task.train.y, len(task.classes), net.blocks))
+        zoo.correct_priors(net, task)
+        return self._vote(zoo, task)
 
-    def _vote(self, zoo: ModelZoo, task: Task, logs: Tensor) -> Vote:
-        """A vote by the log-likelihoods of rows that were not trained on."""
+    def _vote(self, zoo: ModelZoo, task: Task) -> Vote:
         share = zoo.share_at_hand(task)
-        likelihood = float(logs.mean() - self.caution * logs.std(correction=0) / len(logs) ** 0.5)
-        likelihood *= _per_guess(zoo, task)
-        weight = float(np.exp(max(self.vote_sharpness * likelihood, LEAST))) if self.vote_sharpness else share
-        return zoo.vote(task, weight, newest=self.chains if self.supersede and share == 1.0 else 0)
-
-
-def _per_guess(zoo: ModelZoo, task: Task) -> float:
-    """A factor that makes likelihoods comparable with those among the classes that the task began with."""
-    first = zoo.arrived[task.name].first_classes if task.name in zoo.arrived else len(task.classes)
-    return 1.0 if first == len(task.classes) else float(np.log(first) / np.log(len(task.classes)))
+        return zoo.vote(task, share, newest=self.chains if self.supersede and share == 1.0 else 0)
 
 
 @torch.no_grad()
@@ -181,40 +135,6 @@ def _inherit_head(net: Net, last: Net, task: str) -> None:
     head, before = net.head(task), last.head(task)
     head.weight[: before.out_features, : net.features] = before.weight[:, : net.features]
     head.bias[: before.out_features] = before.bias
-
-
-def _rows(task: Task, mask: Tensor) -> Examples:
-    return task.train.select(mask.nonzero()[:, 0])
-
-
-def label_logs(answers: Tensor, labels: Tensor) -> Tensor:
-    """The log-probability of each row's label."""
-    return answers.gather(1, labels[:, None])[:, 0].double().clamp_min(torch.finfo(torch.float32).tiny).log()
-
-
-def is_held_out(examples: Examples, share: float, seed: int) -> Tensor:
-    """Which rows are held out: about this share, decided for each row by its content alone.
-
-    So the same rows are held out of any part of the data, in any order, and equal rows on one side. None of a class
-    if nothing would be left to train on.
-
-    >>> rows = Examples(torch.arange(200.0)[:, None], torch.arange(200) % 2)
-    >>> held = is_held_out(rows, 0.25, seed=0)
-    >>> torch.equal(is_held_out(rows.select(torch.arange(100, 200)), 0.25, seed=0), held[100:])
-    True
-    """
-    limit = round(share * 2**32)
-    key = seed.to_bytes(8, "big", signed=True)
-    numbers = [
-        int.from_bytes(blake2b(row.tobytes(), digest_size=4, key=key).digest(), "big")
-        for row in examples.x.contiguous().numpy()
-    ]
-    held = torch.tensor(numbers) < limit
-    for label in set(examples.y[held].tolist()):
-        rows = examples.y == label
-        if bool(held[rows].all()):
-            held &= ~rows
-    return held
 
 
 def open_cross_entropy(net: Net, batch: Batch, smoothing: float = 0.0) -> Tensor:
@@ -241,6 +161,6 @@ def refit_head(zoo: ModelZoo, member: Member, task: Task) -> Member:
     if net.standardize:  # its features are of inputs on this scale
         scale = member.net.columns[member.net.head_index[task.name]]
         net.columns[0].load_state_dict(scale.state_dict())
-    grow = zoo.grow if isinstance(zoo.grow, WarmStart) else WarmStart(vote_sharpness=0.0, held_out=0.0)
+    grow = zoo.grow if isinstance(zoo.grow, WarmStart) else WarmStart()
     vote = grow.fitted_vote(zoo, net.freeze(), task)
     return Member(net.freeze(), {task.name: vote}, member.loss, zoo.episode, trained=False)

@@ -83,8 +83,13 @@ TAG_ER: Settings = {"memory_size": 100, "memory_batch": 10, "memory_loss": "adde
 TAG_SGD: Settings = {**SINGLE_PASS, "lr": 2.5e-4}
 DROPPING: Settings = {**SINGLE_PASS, "dropout": 0.1}
 
-WARM: Settings = {"grow": "warm-start"}
-ONE_PASS: Settings = {**WARM, "whiten": True, "open_softmax": True, "read_layers": True, "supersede": True}
+ONE_PASS: Settings = {
+    "grow": "warm-start",
+    "whiten": True,
+    "open_softmax": True,
+    "read_layers": True,
+    "supersede": True,
+}
 CHAINS: Settings = {"chains": 3}
 FLIPS: Settings = {"flip_tta": True}
 
@@ -118,7 +123,6 @@ PRESETS: tuple[Preset, ...] = (
     row("zoo-2022", "isolated", "split-miniimagenet", "65.8", ZOO, {"epochs": 1}),
     row("zoo-2022", "model-zoo", "split-miniimagenet", "81.05", ZOO, {"epochs": 1}),
     row("paper", "model-zoo", EVERY, "", f"{ZOO}; our defaults"),
-    row("warm-start", "model-zoo", EVERY, "", "docs/beyond.md, where it was preset beyond at first", WARM, FLIPS),
     row("beyond", "model-zoo", EVERY, "", "docs/beyond.md", ONE_PASS, CHAINS, FLIPS),
     row(
         "beyond-fast",

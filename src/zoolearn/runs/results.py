@@ -16,7 +16,7 @@ from zoolearn.methods.learner import Episode
 from zoolearn.runs.decode import decode, plain
 from zoolearn.runs.environment import differences
 from zoolearn.runs.metrics import average_accuracy, backward_transfer, check, forgetting, forward_transfer
-from zoolearn.runs.spec import RunSpec
+from zoolearn.runs.spec import RunSpec, write_flags
 
 PHASES = ("train", "evaluate")
 Count = Annotated[int, Meta(ge=0)]
@@ -150,7 +150,10 @@ class Results:
 
     @property
     def made_by(self) -> str:
-        """The command that made it, or a comment if it was made in Python."""
+        """The command that made it, or a comment if it was made in Python or with settings that were deleted since."""
+        if self.spec.deleted and not self.source:  # functions of the caller's have settings of their own
+            flags = " ".join(write_flags(self.spec.deleted))
+            return f"# no command of this version repeats {self.method} on {self.benchmark} with {flags}"
         return self.command or f"# made in Python: {self.method} on {self.benchmark}"
 
     @property

@@ -19,8 +19,8 @@ from zoolearn.training.recipe import Recipe
 def flatten(settings: Mapping[str, Json]) -> dict[str, Json]:
     """Nested settings made flat; a name that is taken gets the name of its parent in front.
 
-    >>> flatten({"recipe": {"epochs": 1}, "grow": {"name": "warm-start", "held_out": 0.2}})
-    {'epochs': 1, 'grow': 'warm-start', 'held_out': 0.2}
+    >>> flatten({"recipe": {"epochs": 1}, "grow": {"name": "warm-start", "chains": 3}})
+    {'epochs': 1, 'grow': 'warm-start', 'chains': 3}
     """
     flat: dict[str, Json] = {}
     for name, value in settings.items():
@@ -56,6 +56,12 @@ def nest(cls: type, flat: Mapping[str, Json]) -> dict[str, Json]:
         else:
             raise SettingsError(unknown_name(f"setting of {cls.__name__}", name, [*known, *recipe, *functions]))
     return nested
+
+
+def setting_names(cls: type) -> set[str]:
+    """The names of all settings of a learner, of its recipe and of its functions, flat."""
+    own = {setting.name for setting in fields(cls) if setting.init}
+    return own | {setting.name for setting in fields(Recipe)} | _functions(cls).keys()
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:

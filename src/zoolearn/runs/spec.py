@@ -17,7 +17,7 @@ from zoolearn.files import Json
 from zoolearn.methods.learner import Learner
 from zoolearn.methods.registry import METHODS, learner_from, settings_of
 from zoolearn.runs.own import Own
-from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults
+from zoolearn.runs.settings import defaults, flatten, nest, recipe_defaults, setting_names
 from zoolearn.runs.source import digest_code
 
 ORDERS = ("task_order", "class_order", "permutation_seed", "arrivals_seed")  # seeds, or orders themselves
@@ -127,6 +127,17 @@ class RunSpec:
         return {
             name: value for name, value in self.settings.items() if name in self.own or value != usual.get(name, ...)
         }
+
+    @property
+    def deleted(self) -> dict[str, Json]:
+        """Settings of a record that its method no longer has."""
+        known = setting_names(self.kind) if self.method in METHODS else self.settings.keys()
+        return {name: value for name, value in self.settings.items() if name not in known}
+
+    @property
+    def without_deleted(self) -> Self:
+        """The run of today that comes next to a record; not the same one."""
+        return replace(self, settings={n: value for n, value in self.settings.items() if n not in self.deleted})
 
     @property
     def identity(self) -> str:

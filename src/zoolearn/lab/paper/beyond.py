@@ -14,6 +14,7 @@ from zoolearn.lab.paper.equal import APART
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.studies.study import Study
+from zoolearn.lab.studies.tricks import TRICKS
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
 from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
@@ -65,9 +66,10 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         "# Beyond the paper",
         "",
         *_list_one_pass([group for _, groups in everything for group in groups]),
-        "The settings of preset `warm-start` were chosen by test rows of `coarse-cifar100`; those that preset `beyond` adds by",
-        "training rows of it that were set aside ([how](evidence.md)). What each setting means:",
-        "`zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`.",
+        "That members begin where the last one ended, heads fitted again and for all tasks, and mirror images were chosen by test",
+        "rows of `coarse-cifar100`; what else preset `beyond` has by training rows of it that were set aside ([how](evidence.md)).",
+        "What each setting means: `zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Flags that it does not know",
+        "are of settings that were tried and deleted; [the log](log.md) tells what they were and what they gained.",
         "",
         "*Accuracy*, *forgetting* and *forward* (transfer: the accuracy right after a task is learned, which others call learning",
         "accuracy) are in percent, mean and sample standard deviation over seeds. *Trained* and *asked* are rows in thousands,",
@@ -81,8 +83,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         "",
         "A budget is the same data, epochs, replay and tasks an episode. Its first row is the paper's Model Zoo, where that was",
         "run; the others change the settings that they name. A *gain* is over the paper's runs, seed by seed. Rows without a",
-        "price are of settings that were tried and deleted, [the log](log.md) tells what they were and what they gained, or",
-        "parts of longer runs.",
+        "price are older than its counting, or parts of longer runs.",
         "",
     ]
     for (benchmark, budget), groups in everything:
@@ -106,7 +107,7 @@ def _list_one_pass(groups: Sequence[Group]) -> list[str]:
     kept.insert(kept.index("accuracy") + 1, "not told")
     table = choose(Table(columns, tuple(lines), labels=4), kept)
     told = ", ".join(f"{_learner(group.first)} {_told(group)}" for group in shown if _stream(group.first) == FIRST)
-    return [f"One pass over `{FIRST[0]}`, all rows kept: {told}.", "", markdown(table), ""]
+    return [*([f"One pass over `{FIRST[0]}`, all rows kept: {told}.", ""] if told else []), markdown(table), ""]
 
 
 def _place(group: Group) -> tuple[int, int, float, float]:
@@ -134,7 +135,9 @@ def _list_worth(studies: Sequence[Study]) -> list[str]:
         rows = tuple((idea, alone[idea], beside[idea]) for idea in alone)
         table = markdown(Table(("idea", "alone", "beside all others"), rows, labels=1))
         commands = [f"`{command}`" for command in figure.commands]
-        parts += [f"## {figure.title}", "", figure.caption, "", table, "", *commands, ""]
+        gone = ", ".join(idea for idea in alone if idea not in TRICKS)
+        since = [f"Deleted since, and among the others here: {gone} ([the log](log.md)).", ""] if gone else []
+        parts += [f"## {figure.title}", "", figure.caption, "", table, "", *since, *commands, ""]
     return parts
 
 
@@ -318,9 +321,9 @@ def _describe_judged(records: Sequence[Judged]) -> list[str]:
         "## Voting otherwise, and each member alone",
         "",
         "`zoo judge RUN`: the same members and test rows, other ways to make one answer of theirs. *Product* is the geometric",
-        "mean of probabilities, *all alike* leaves the weights of votes out, *tempered* softens each member's answers by the",
-        "temperature that held-out rows like best (where heads are trained, not fitted). *Newest* is the last member that",
-        "speaks for a task, alone: where the zoo is not above it, the others add nothing. *Differ* is the share of rows on",
+        "mean of probabilities, *all alike* leaves the weights of votes out, *tempered* softened each member's answers by the",
+        "temperature that held-out rows liked best, while members held rows out ([the log](log.md)). *Newest* is the last member",
+        "that speaks for a task, alone: where the zoo is not above it, the others add nothing. *Differ* is the share of rows on",
         "which two members name different classes.",
         "",
         markdown(Table(("run", "voting by", "accuracy"), tuple(votes), labels=2)),
@@ -356,12 +359,13 @@ def _name(run: Results) -> str:
 
 
 def _preset(run: Results) -> str:
-    """The name of the preset whose settings these are, beside the benchmark's own."""
-    own = tricks(run)
+    """The preset whose settings these are, beside the benchmark's own, with flags for those that were deleted since."""
+    gone = run.spec.deleted
+    own = {name: value for name, value in tricks(run).items() if name not in gone}
     for preset in PRESETS:
         wanted = {name: value for name, value in preset.spec.changes.items() if name not in BUDGET}
         if preset.suits(run.method, run.benchmark) and wanted and wanted == own:
-            return f"preset {preset.name}"
+            return " ".join(["preset", preset.name, *write_flags(gone)])
     return ""
 
 

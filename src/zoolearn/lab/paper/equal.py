@@ -76,8 +76,8 @@ GUIDED: Grid = {"lr": RATES, "memory_batch": (64, 256)}
 TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # those of preset beyond that a single net can have
 BEYOND: dict[str, Json] = {**ONE_PASS, **CHAINS, **FLIPS}  # with one chain, a single net that learns on answers
 APART: dict[str, Json] = {  # a chain for each task: nets that share nothing, with all of beyond that such nets can have
-    "grow": "warm-start", "chains": 20, "replay": 0.0, "tasks_per_episode": 1, "all_tasks": False, "held_out": 0.0,
-    "vote_sharpness": 0.0, "whiten": True, "read_layers": True, **FLIPS,
+    "grow": "warm-start", "chains": 20, "replay": 0.0, "tasks_per_episode": 1, "all_tasks": False,
+    "whiten": True, "read_layers": True, **FLIPS,
 }  # fmt: skip
 ONE_RATE: Grid = {"lr": RATES}
 

@@ -19,7 +19,7 @@ from zoolearn.runs.spec import RunSpec
 
 TASKS_PER_EPISODE = 2
 SOME = 0.1  # of the rows, where not all are kept
-WARM: dict[str, Json] = {"grow": "warm-start", "all_tasks": False, "vote_sharpness": 0.0}
+WARM: dict[str, Json] = {"grow": "warm-start", "all_tasks": False}
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ VALIDATION = 20  # percent of the training rows, that judge
 TRICKS: dict[str, dict[str, Json]] = {
     "heads fitted again": {"refit_heads": True},
     "heads for all tasks": {"all_tasks": True},
-    "weighed votes": {"vote_sharpness": 16.0, "held_out": 0.1},
     "whitened pictures": {"whiten": True},
     "one softmax": {"open_softmax": True},
     "all layers": {"read_layers": True},

@@ -42,13 +42,10 @@ class KeepsRows(Ensemble):
         grows = len(task.train) != len(self.kept[task.name].train)
         return len(task.train) / sum(self.arrived[task.name].rows) if grows else self.replay
 
-    def correct_priors(self, net: Net, task: Task, seen: Task | None = None) -> None:
-        """Corrects the class priors of a head trained on all rows of new classes but only a share of the older ones.
-
-        `seen` are the rows it was trained on, where they differ from `task`.
-        """
+    def correct_priors(self, net: Net, task: Task) -> None:
+        """Corrects the class priors of a head trained on all rows of new classes but only a share of the older ones."""
         if self.balance or self.replay < self.share_at_hand(task) < 1.0:
-            correct_class_priors(net, seen or task, self.arrived[task.name].rows, self.balance)
+            correct_class_priors(net, task, self.arrived[task.name].rows, self.balance)
 
     def keep(self, task: Task) -> None:
         """Keeps a share of a task, or of a part of one."""
