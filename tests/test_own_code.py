@@ -306,6 +306,7 @@ def test_a_changed_file_that_a_benchmark_reads_never_gives_the_old_number(capsys
             "own_methods.py:FineTune is part of zoolearn; give it by its name",
         ),
         (["own_methods.py:renamed", "split-digits"], "own_methods.py:renamed has no name of its own, or another one"),
+        (["er,", "ewc", "split-digits"], "'er,' has a comma with nothing behind it; separate names by a comma without"),
         (["own_methods.py", "split-digits"], "'own_methods.py' names no code; write FILE.py:NAME"),
         (["nowhere.py:Mine", "split-digits"], "sees no file"),
         (["nowhere.methods:Mine", "split-digits"], "cannot be loaded (ModuleNotFoundError: No module named 'nowhere')"),

@@ -47,6 +47,10 @@ def split_names(words: str) -> list[str]:
         count = next(whole, 1)
         found.append(",".join(parts[:count]).strip())
         del parts[:count]
+    if "" in found[1:]:
+        raise SettingsError(
+            f"{words!r} has a comma with nothing behind it; separate names by a comma without a space, as in er,ewc"
+        )
     return found
 
 
