@@ -281,8 +281,19 @@ def test_mistakes_are_named(tmp_path) -> None:
     (tmp_path / "mine" / "data" / "cat.png").touch()
     with pytest.raises(StoreError, match="holds 'data' but no zoo"):
         zoolearn.new(tmp_path / "mine")
-    with pytest.raises(DataError, match="printable"):
-        zoo.learn(replace(TASKS[1], name="\x1b[31mred"))
+    for name in ("\x1b[31mred", "\N{RIGHT-TO-LEFT OVERRIDE}gnp", "\N{ZERO WIDTH SPACE}", "\N{ZERO WIDTH JOINER} "):
+        with pytest.raises(DataError, match="printable"):
+            zoo.learn(replace(TASKS[1], name=name))
+
+
+def test_names_are_spelled_with_joiners_as_persian_and_emoji_want_them(tmp_path, capsys) -> None:
+    task = "\u0645\u06cc\N{ZERO WIDTH NON-JOINER}\u062e\u06a9"
+    farmers = ("\N{MAN}\N{ZERO WIDTH JOINER}\N{EAR OF RICE}", "\N{WOMAN}\N{ZERO WIDTH JOINER}\N{EAR OF RICE}")
+    zoo = small_zoo(tmp_path / "zoo", [replace(TASKS[0], name=task, classes=farmers)])
+    assert zoolearn.open(zoo.path).tasks[task].classes == farmers
+    assert {*zoo.predict(TASKS[0].test.x, task)} <= {*farmers}
+    cli.main(["log", str(zoo.path)])
+    assert task in capsys.readouterr().out
 
 
 def test_a_run_and_a_zoo_are_each_told_from_the_other(tmp_path) -> None:

@@ -397,6 +397,7 @@ def test_a_new_class_given_as_a_plain_text_is_one_class(tmp_path):
         "\N{FULLWIDTH LATIN SMALL LETTER H}E\N{FULLWIDTH LATIN CAPITAL LETTER R}\N{FULLWIDTH LATIN CAPITAL LETTER O}N",
         "h\N{CYRILLIC SMALL LETTER IE}r\N{CYRILLIC SMALL LETTER O}n",
         "hero n",
+        "he\N{ZERO WIDTH NON-JOINER}ron",
     ],
 )
 def test_a_name_that_only_looks_like_a_known_one_may_be_a_typo(name):

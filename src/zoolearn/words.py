@@ -2,6 +2,17 @@
 
 from collections.abc import Sequence
 
+JOINERS = "\u200c\u200d"  # of no width; words of Persian and Hindi are spelled with them, and families of emoji
+
+
+def is_printable(text: str) -> bool:
+    """Whether a text can be shown on a terminal or a page, unlike one with line breaks or marks that turn what follows.
+
+    >>> is_printable("r\u00fcbe"), is_printable("\u0645\u06cc\u200c\u062e"), is_printable("a\\nb"), is_printable("\u202egnp.x")
+    (True, True, False, False)
+    """
+    return "".join(letter for letter in text if letter not in JOINERS).isprintable()
+
 
 def plural(count: int, word: str, words: str | None = None) -> str:
     """A number with its word.

@@ -3,6 +3,7 @@
 from math import prod
 
 from zoolearn.errors import StoreError
+from zoolearn.words import is_printable
 from zoolearn.zoo.disk.arrivals import Arrival, Fixes, Rows
 from zoolearn.zoo.disk.entries import LogEntry, MemberEntry, Record
 from zoolearn.zoo.disk.index import Index
@@ -69,7 +70,7 @@ def _wrong_episode(records: Records, record: Record, place: int) -> str | None:
 
 
 def _wrong_arrival(arrival: Arrival, settings: ZooSettings) -> str | None:
-    if not "".join((arrival.task, *arrival.classes, *arrival.augment)).isprintable():
+    if not is_printable("".join((arrival.task, *arrival.classes, *arrival.augment))):
         return "a text is not printable"
     if not all(_fit(rows, settings) for rows in (arrival.train, arrival.test) if rows):
         return "a task does not hold inputs of the zoo's shape and one label for each"
@@ -117,7 +118,7 @@ def _are_pairs(fixes: Fixes) -> bool:
 
 def check_printable(entry: LogEntry, where: str) -> None:
     """Raises if a line of the log is not printable."""
-    if not f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}".isprintable():
+    if not is_printable(f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}"):
         raise StoreError(f"{where}: the log is not printable; the file was altered, restore it from a copy")
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from zoolearn.errors import StoreError
+from zoolearn.words import is_printable
 from zoolearn.zoo.disk.arrivals import Number
 from zoolearn.zoo.disk.entries import Record
 from zoolearn.zoo.disk.journal import Chain, Line, Lines
@@ -72,7 +73,7 @@ class Contents:
         if not isinstance(self.entries, Lines):
             return self.entries
         abouts = [entry.about for entry in self.entries.all()]
-        if not "".join([about.task or "" for about in abouts]).isprintable():
+        if not is_printable("".join([about.task or "" for about in abouts])):
             raise StoreError(
                 f"{self.entries.path}: a text is not printable; the file was altered, restore it from a copy"
             )

@@ -10,7 +10,7 @@ from unicodedata import name as unicode_name
 from unicodedata import normalize
 
 from zoolearn.errors import DataError
-from zoolearn.words import plural, some
+from zoolearn.words import JOINERS, plural, some
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.inputs.folders import natural
 
@@ -121,7 +121,7 @@ def note_similar(names: Sequence[str]) -> list[str]:
 
 
 def _bare(name: str) -> str:
-    return "".join(letter for letter in normalize("NFKC", name).casefold() if letter not in " _-")
+    return "".join(letter for letter in normalize("NFKC", name).casefold() if letter not in f" _-{JOINERS}")
 
 
 def _are_alike(one: str, other: str) -> bool:

@@ -14,6 +14,7 @@ from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.training.step import Step
+from zoolearn.words import JOINERS, is_printable
 from zoolearn.zoo.disk.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -226,7 +227,7 @@ def check_name(name: str, index: Index) -> None:
 
 
 def _check_odd_name(kind: str, name: str) -> None:
-    if not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+    if not name.strip(f" {JOINERS}") or not is_printable(name) or len(name) > LONGEST_NAME:
         shown = f"{name[:80]!r}... ({len(name)} characters)" if len(name) > LONGEST_NAME else repr(name)
         raise DataError(f"a {kind} is named {shown}; give it a name of 1 to {LONGEST_NAME} printable characters")
 

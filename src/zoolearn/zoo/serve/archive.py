@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from zoolearn.words import is_printable
 from zoolearn.zoo.inputs.cells import compose
 from zoolearn.zoo.inputs.folders import SPLITS, is_litter
 from zoolearn.zoo.inputs.pictures import SUFFIXES
@@ -193,7 +194,7 @@ def _check_trick(name: str, *, is_plain: bool) -> None:
     """Raises on names that lead outside the folder; they would do no harm here, but no honest archive has them."""
     parts = PurePosixPath(name).parts
     leads_away = not parts or parts[0] == "/" or ".." in parts or "\\" in name or ":" in parts[0]
-    if leads_away or not name.isprintable() or not is_plain:
+    if leads_away or not is_printable(name) or not is_plain:
         what = "a link or no plain file" if not is_plain else "no plain name below the archive's top"
         raise Problem(422, f"{name[:80]!r} is {what}; {WANTED}")
 
