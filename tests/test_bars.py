@@ -2,9 +2,12 @@
 
 from io import StringIO
 
+import pytest
+import torch
 from rich.console import Console
 
-from zoolearn.cli.bars import Bars, follow
+from zoolearn.cli.bars import Bars, follow, take_threads
+from zoolearn.errors import SettingsError
 from zoolearn.training.step import Step
 
 
@@ -39,3 +42,24 @@ def test_what_is_followed_without_a_terminal_is_told_in_lines(monkeypatch) -> No
     said = StringIO()
     follow((Step("reading photos", done, 4) for done in (0, 2, 4)), Console(file=said, force_terminal=False))
     assert said.getvalue() == "reading photos: 2 of 4, about 1 s left\n"
+
+
+def test_fewer_threads_than_cores_are_told_unless_they_were_asked_for(monkeypatch) -> None:
+    def said(asked: int | None, environment: str) -> str:
+        monkeypatch.setenv("OMP_NUM_THREADS", environment)
+        lines = StringIO()
+        take_threads(Console(file=lines, force_terminal=False, width=200), asked)
+        return lines.getvalue()
+
+    monkeypatch.setattr("zoolearn.cli.bars.usable_cores", lambda: 8)
+    before = torch.get_num_threads()
+    try:
+        for idle, line in ((3, "3 threads for 8 cores: other programs are busy on the rest\n"), (8, "")):
+            monkeypatch.setattr("zoolearn.cli.bars.free_threads", lambda idle=idle: idle)
+            assert said(None, "") == line
+            assert torch.get_num_threads() == idle
+        assert said(2, "") == said(None, "3") == ""
+        with pytest.raises(SettingsError, match="threads is 0"):
+            said(0, "")
+    finally:
+        torch.set_num_threads(before)

@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Generator
@@ -12,7 +14,7 @@ import pytest
 import torch
 
 from processes import PATIENCE, eventually, started
-from zoolearn.cores import default_threads, usable_cores
+from zoolearn.cores import default_threads, free_threads, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs, on_ray
 
@@ -254,3 +256,19 @@ def test_workers_are_never_more_than_jobs_or_than_the_cores_carry() -> None:
 def test_threads_are_one_unless_asked_for(monkeypatch: pytest.MonkeyPatch, asked: str, given: int) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     assert default_threads() == given
+
+
+def test_a_training_that_somebody_waits_for_leaves_busy_cores_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert free_threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "")
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(usable_cores())]
+    try:
+        deadline = time.monotonic() + 30
+        while free_threads() > 1 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert free_threads() == 1
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()

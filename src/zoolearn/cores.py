@@ -3,12 +3,16 @@
 import ctypes
 import os
 import sys
+import time
+from collections.abc import Collection
+from pathlib import Path
 
 from zoolearn.errors import SettingsError
 
 MOST_THREADS = 1024  # torch ends the process where it cannot start them all
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # names of glibc's for `mallopt`
 KEPT_BYTES = 1 << 30  # of freed memory
+SAMPLE = 0.2  # seconds
 
 
 def usable_cores() -> int:
@@ -33,6 +37,41 @@ def default_threads() -> int:
     """
     asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
     return min(int(asked), usable_cores()) if asked.isdigit() and int(asked) > 1 else 1
+
+
+def free_threads() -> int:
+    """Threads of one training that somebody waits for: what OMP_NUM_THREADS says; otherwise the cores that are idle now.
+
+    All usable cores where the system does not say how busy they are.
+    """
+    if os.environ.get("OMP_NUM_THREADS"):
+        return default_threads()
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return usable_cores()
+    before = stat.read_text()
+    time.sleep(SAMPLE)
+    return max(1, min(usable_cores(), idle_cores(before, stat.read_text(), os.sched_getaffinity(0))))
+
+
+def idle_cores(before: str, after: str, cores: Collection[int]) -> int:
+    """How many of these cores were idle between two texts of Linux's /proc/stat; those that it does not count were.
+
+    >>> idle_cores("cpu0 5 0 0 10 0\\ncpu1 5 0 0 10 0", "cpu0 25 0 0 10 0\\ncpu1 6 0 0 28 1", cores=[0, 1, 2])
+    2
+    """
+    then, now = _ticks(before), _ticks(after)
+    idle = 0.0
+    for core in (f"cpu{number}" for number in cores):
+        spent = [late - early for early, late in zip(then.get(core, ()), now.get(core, ()), strict=True)]
+        idle += sum(spent[3:5]) / sum(spent) if any(spent) else 1.0
+    return round(idle)
+
+
+def _ticks(stat: str) -> dict[str, list[int]]:
+    """What each core has spent since the system was started: on users, nice ones, the system, idling, waiting for a disk..."""
+    lines = (line.split() for line in stat.splitlines() if line.startswith("cpu"))
+    return {core: [int(word) for word in words[:8]] for core, *words in lines}
 
 
 def keep_freed_memory() -> None:

@@ -1,5 +1,6 @@
 """Progress of work as bars on a terminal; elsewhere, a line for each finished thing."""
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
@@ -17,11 +18,12 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from zoolearn.cores import check_threads, free_threads, usable_cores
 from zoolearn.runs.jobs import Done, Event, Failed
 from zoolearn.runs.results import Results
 from zoolearn.training.fit import Progress as Training
 from zoolearn.training.step import Step
-from zoolearn.words import duration
+from zoolearn.words import duration, plural
 
 SECONDS_BACK = 600.0  # that the time left is judged by: a step may take minutes, and two must be seen
 SECONDS_BETWEEN = 60.0  # lines that tell of one step
@@ -108,6 +110,17 @@ def follow(
                         console.print(f"{event.done} of {event.total}: {event.what}", markup=False)
                 case _:
                     also(event)
+
+
+def take_threads(console: Console, asked: int | None = None) -> None:
+    """Lets torch train on as many threads as were asked for, otherwise on the cores that are idle now."""
+    import torch
+
+    threads = free_threads() if asked is None else asked
+    check_threads(threads)
+    torch.set_num_threads(threads)
+    if asked is None and not os.environ.get("OMP_NUM_THREADS") and threads < usable_cores():
+        console.print(f"{plural(threads, 'thread')} for {usable_cores()} cores: other programs are busy on the rest")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
-from zoolearn.cli.bars import follow
+from zoolearn.cli.bars import follow, take_threads
 from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
 from zoolearn.cli.outcome import show_outcome
 from zoolearn.cli.scores import show_scores
@@ -60,6 +60,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.file is None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
     console = output.console()
+    take_threads(console)
     if options.purge:
         _purge(zoo, options, _read_table(options.file), console)
         return

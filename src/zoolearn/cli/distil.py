@@ -9,7 +9,7 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import follow
+from zoolearn.cli.bars import follow, take_threads
 from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import ZooPath, about, flag, parse
 from zoolearn.words import megabytes
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(DistilOptions, arguments, "zoo distil", IDEA)
     console = output.console()
     zoo = Zoo(options.folder)
+    take_threads(console)
     small = follow(iter_distil_zoo(zoo, options.to, options.epochs), console)
     rows = [
         (

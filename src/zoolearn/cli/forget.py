@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
-from zoolearn.cli.bars import follow
+from zoolearn.cli.bars import follow, take_threads
 from zoolearn.cli.flags import ZooPath, flag, optional, parse
 from zoolearn.errors import SettingsError
 from zoolearn.words import duration, plural, some
@@ -50,6 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(ForgetOptions, arguments, "zoo forget", IDEA)
     zoo = Zoo(options.folder)
     console = output.console()
+    take_threads(console)
     if options.rows or options.label is not None:
         _forget_part(zoo, options, console)
         return

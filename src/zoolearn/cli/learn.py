@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import continues, follow
+from zoolearn.cli.bars import continues, follow, take_threads
 from zoolearn.cli.columns import All, make_table
 from zoolearn.cli.flags import (
     EpisodeEpochs,
@@ -28,7 +28,6 @@ from zoolearn.cli.flags import (
     parse,
 )
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
-from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
@@ -95,7 +94,7 @@ class LearnOptions:
         "it is kept",
     )
     dry_run: bool = flag("read the data, say what would be done and how long, then stop", default=False)
-    threads: int | None = flag("threads of this process", "N", "torch's choice")
+    threads: int | None = flag("threads of this process", "N", "$OMP_NUM_THREADS, else the cores that are idle")
     everything: All = False
 
 
@@ -103,11 +102,7 @@ def main(arguments: Sequence[str]) -> None:
     """Learns one task and shows what that did to all."""
     options = parse(LearnOptions, arguments, "zoo learn", IDEA)
     console = output.console()
-    if options.threads is not None:
-        import torch
-
-        check_threads(options.threads)
-        torch.set_num_threads(options.threads)
+    take_threads(console, options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
     features = _read_features(options, zoo)
     data, test = _open_data(options, zoo, features)
