@@ -16,9 +16,9 @@ from zoolearn.files import save_text
 from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.presets import find_preset
 from zoolearn.runs.results import Results
-from zoolearn.runs.spec import write_flags
 
 BENCHMARK = "split-cifar100"
+BEYOND, REMARK = "preset beyond", "in bfloat16"
 MEMBERS = 8  # that the left half shows
 WIDTH, HEIGHT = 920, 384
 CELL, LEFT, TOP = 34, 88, 76  # of the left half: from dot to dot, and the first dot
@@ -58,9 +58,8 @@ class Curve:
 def picture(runs: Iterable[Results], theme: str) -> str:
     """The whole picture as SVG."""
     known, colours = _chosen(runs), THEMES[theme]
-    remark = _remark(known["preset beyond"][0])
     curves = [
-        _curve("preset beyond" + " *" * bool(remark), colours.zoo, known["preset beyond"], dashed=True),
+        _curve(f"{BEYOND} *", colours.zoo, known[BEYOND], dashed=True),
         _curve("model zoo", colours.zoo, known["model-zoo"]),
         _curve("isolated nets", colours.isolated, known["isolated"]),
         _curve("fine-tuning", colours.falling, known["fine-tune"]),
@@ -68,44 +67,31 @@ def picture(runs: Iterable[Results], theme: str) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         'role="img" font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" font-size="13">',
-        f"<title>{_description(curves)}{remark and f' (* {remark})'}</title>",
+        f"<title>{_description(curves)} (* {REMARK})</title>",
         *_growing([episode.tasks for episode in known["model-zoo"][0].episodes], known["model-zoo"][0].tasks, colours),
         *_axes(colours),
         *(part for curve in curves for part in _drawn(curve)),
-        *([text(X[0] - 34, Y[1] + 62, f"* {remark}", colours.quiet)] if remark else []),
+        text(X[0] - 34, Y[1] + 62, f"* {REMARK}", colours.quiet),
         "</svg>",
     ]
     return "\n".join(parts) + "\n"
 
 
 def _chosen(runs: Iterable[Results]) -> Mapping[str, list[Results]]:
-    """The runs of one epoch that change nothing else, by method and seed, and those of preset `beyond`."""
-    found: dict[str, list[Results]] = {name: [] for name in ("model-zoo", "isolated", "fine-tune")}
-    beyond: dict[str, list[Results]] = {}
-    preset = {"epochs": 1, **find_preset("beyond", "model-zoo", BENCHMARK).spec.settings}
+    """The runs of one epoch that change nothing else, by method and seed, and those of preset `beyond` in bfloat16."""
+    found: dict[str, list[Results]] = {name: [] for name in ("model-zoo", "isolated", "fine-tune", BEYOND)}
+    preset = {"epochs": 1, "precision": "bfloat16", **find_preset("beyond", "model-zoo", BENCHMARK).spec.settings}
     for run in sorted(runs, key=lambda run: str(run.settings.get("seed"))):
         if run.benchmark != BENCHMARK or run.settings["benchmark"]:
             continue
-        changes = run.spec.without_deleted.changes
         if run.method in found and run.spec.changes == {"epochs": 1}:
             found[run.method].append(run)
-        elif run.method == "model-zoo" and {**changes, "precision": ""} == {**preset, "precision": ""}:
-            beyond.setdefault(_remark(run), []).append(run)
-    # without settings that were deleted since, if there are such runs; then with as few remarks as can be
-    enough = {remark: of_one for remark, of_one in beyond.items() if len(of_one) > 1}
-    found["preset beyond"] = enough[min(enough, key=lambda remark: ("deleted" in remark, remark))] if enough else []
+        elif run.method == "model-zoo" and run.spec.changes == preset:
+            found[BEYOND].append(run)
     for name, of_name in found.items():
         if len(of_name) < 2:
             raise DataError(f"{len(of_name)} finished run(s) of {name} on {BENCHMARK} with one epoch; give at least 2")
     return found
-
-
-def _remark(run: Results) -> str:
-    """What is to be known of runs of a preset beside its name."""
-    said = [str(run.spec.changes[name]) for name in ("precision",) if name in run.spec.changes]
-    if run.spec.deleted:
-        said.append(f"with {' '.join(write_flags(run.spec.deleted))}, deleted since")
-    return ", ".join(said)
 
 
 def _curve(label: str, colour: str, runs: Sequence[Results], dashed: bool = False) -> Curve:

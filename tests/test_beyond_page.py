@@ -67,6 +67,9 @@ def test_settings_of_a_preset_that_were_deleted_are_told_and_have_no_command_and
     assert rows == [["preset beyond", "1", "60.00"], ["preset beyond --held-out 0.1", "1", "80.00"]]
     assert "\n# no command of this version repeats model-zoo on split-cifar100 with --held-out 0.1\n" in page
     assert "zoo run --preset beyond" not in page
+    opening = page.split("## Every setting")[0]
+    assert "60.00" in opening
+    assert "80.00" not in opening
 
 
 def test_nets_that_share_nothing_stand_beside_the_presets_with_the_same_ideas():

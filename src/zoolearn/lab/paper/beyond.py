@@ -69,13 +69,15 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         "That members begin where the last one ended, heads fitted again and for all tasks, and mirror images were chosen by test",
         "rows of `coarse-cifar100`; what else preset `beyond` has by training rows of it that were set aside ([how](evidence.md)).",
         "What each setting means: `zoo run model-zoo --help`, and the modules of `src/zoolearn/beyond`. Flags that it does not know",
-        "are of settings that were tried and deleted; [the log](log.md) tells what they were and what they gained.",
+        "are of settings that were tried and deleted; [the log](log.md) tells what they were and what they gained. What was aimed at,",
+        "how much of it is missed and where that is lost: [evidence](evidence.md#measured).",
         "",
         "*Accuracy*, *forgetting* and *forward* (transfer: the accuracy right after a task is learned, which others call learning",
         "accuracy) are in percent, mean and sample standard deviation over seeds. *Trained* and *asked* are rows in thousands,",
         "over the whole run: rows trained on (times epochs) and rows that finished nets were shown while learning; *passes* are",
-        "nets asked for one answer. *Not told* is the accuracy without the task, all classes of all tasks being candidates, by",
-        "[statistics](protocol.md) of stored rows. Written by `zoo paper --beyond docs/beyond.md` from the results of finished runs.",
+        "nets asked for one answer; *minutes* are by the clock, with other programs beside. *Not told* is the accuracy without",
+        "the task, all classes of all tasks being candidates, by [statistics](protocol.md) of stored rows. Written by",
+        "`zoo paper --beyond docs/beyond.md` from the results of finished runs.",
         "",
         *_list_worth([study for study in studies if study.name == "tricks"]),
         *_list_long([run for run in runs if run.finished and len(run.tasks) >= LONG]),
@@ -94,8 +96,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
 
 
 def _list_one_pass(groups: Sequence[Group]) -> list[str]:
-    """What the page is about in one table: the paper's zoo beside the presets, on whole streams."""
-    here = [group for group in groups if _learner(group.first)]
+    """What the page is about in one table: the paper's zoo beside the presets of today, on whole streams."""
+    here = [group for group in groups if _learner(group.first) and not group.first.spec.deleted]
     with_preset = {_stream(group.first) for group in here if tricks(group.first)}
     shown = [group for group in here if _stream(group.first) in with_preset]
     if not shown:

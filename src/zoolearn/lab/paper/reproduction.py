@@ -205,7 +205,7 @@ def table_page(table: PaperTable, runs: Sequence[Results]) -> str:
     ]
     if answered:
         parts += [
-            "Numbers are percentages; ours are mean and sample standard deviation over seeds, minutes the mean of a run, and",
+            "Numbers are percentages; ours are mean and sample standard deviation over seeds, minutes by the clock, and",
             "the commit the one whose source made them. In place of a difference stands what of net, epochs, tasks or data is not",
             "the paper's. *Unique* is the accuracy without test rows that have a near-duplicate among the training rows, *not",
             "told* that of all classes together (class-incremental), of runs that have it.",
