@@ -142,7 +142,14 @@ def test_more_rows_of_known_classes_are_an_episode_in_which_older_votes_count_by
     assert torch.equal(stored.y[len(FIRST.train) :], 1 - more.train.y)
 
 
-@pytest.mark.parametrize("settings", [{}, {"grow": WarmStart()}], ids=["paper", "warm"])
+BEYOND = WarmStart(whiten=True, open_softmax=True, read_layers=True, supersede=True, chains=2)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"grow": WarmStart()}, {"grow": BEYOND}, {"replay": 0.5}, {"grow": BEYOND, "replay": 0.5}],
+    ids=["paper", "warm", "beyond", "half kept", "beyond, half kept"],
+)
 def test_a_grown_zoo_is_renamed_pruned_exported_distilled_and_forgets(tmp_path, settings):
     zoo = garden(tmp_path / "zoo", **settings)
     zoo.learn(EGRET, new_classes=["egret"])
@@ -166,6 +173,17 @@ def test_a_grown_zoo_is_renamed_pruned_exported_distilled_and_forgets(tmp_path, 
     everything = b"".join(contents(zoo.path).values())
     assert not [name for name in (b"egret", b"heron", b"park", b"garden") if name in everything]
     assert stray_files(zoo) == set()
+
+
+def test_who_left_a_grown_task_to_others_still_does_when_its_own_task_is_forgotten(tmp_path):
+    zoo = garden(tmp_path / "zoo", grow=BEYOND, replay=0.5)
+    zoo.learn(EGRET, new_classes=["egret"])
+    assert dict(zoo.members[2].share) == {"dots": 1.0, "garden": 0.0, "stripes": 0.0}
+    zoo.forget("dots")
+    assert dict(zoo.members[2].share) == {"garden": 0.0, "stripes": 0.0}
+    for at in (2, 3, 4):
+        assert len(zoo.predict_proba(WHOLE.test.x, "garden", at=at)) == len(WHOLE.test)
+    assert run_to_end(zoo.verify()) == []
 
 
 def test_a_grown_task_is_recognised_and_learned_on_beside_new_ones(tmp_path):
