@@ -10,6 +10,7 @@ import zoolearn
 from toys import TINY, contents, pictures
 from zoolearn.beyond.temperature import apply_temperature
 from zoolearn.beyond.warm_start import WarmStart
+from zoolearn.cli import main
 from zoolearn.errors import SettingsError, UnknownTask
 from zoolearn.methods.parts.weighing import uniform
 from zoolearn.training.at_once import fit
@@ -91,6 +92,24 @@ def test_touched_members_are_retrained_with_their_seeds_on_the_rest(tmp_path) ->
         fit(net, tasks, TINY, seed=old.seed)
         state = zoo.net(member.number).state_dict()
         assert all(torch.equal(tensor, state[key]) for key, tensor in net.state_dict().items())
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_what_forgetting_cost_the_other_tasks_is_told(tmp_path, capsys, drop) -> None:
+    zoo = small_zoo(tmp_path / "zoo", HAZY, replay=0.5, weigh=uniform, tasks_per_episode=2)
+    name = HAZY[0].name
+    before = {task: zoo.measure(task).accuracy for task in zoo.tasks}
+    remade = {task for member in zoo.members if name in member.tasks for task in member.tasks} - {name}
+    assert remade
+    main(["forget", str(zoo.path), name, "--yes", *["--drop"] * drop])
+    said = capsys.readouterr().out
+    assert ("on the 50% of their tasks' rows that are kept" in said) is not drop
+    changes = {
+        line.split()[0]: float(line.split()[2]) for line in said.partition("difference")[2].splitlines() if line.strip()
+    }
+    after = {task: zoolearn.open(zoo.path).measure(task).accuracy for task in before if task != name}
+    assert changes == {task: round(100 * (after[task] - before[task]), 1) for task in remade}
+    assert any(changes.values()), "or this shows nothing"
 
 
 def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(tmp_path) -> None:

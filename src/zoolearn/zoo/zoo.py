@@ -15,7 +15,7 @@ from zoolearn.words import plural
 from zoolearn.zoo.auto_epochs import EpisodePlan, check_epochs
 from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction
-from zoolearn.zoo.changes.forgetting import Cost, cost_of, iter_remove_task, undo_episode
+from zoolearn.zoo.changes.forgetting import Cost, iter_remove_task, undo_episode
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable, find_class_rows, find_file_rows, forget_rows
 from zoolearn.zoo.changes.purging import iter_purge
 from zoolearn.zoo.changes.renaming import rename_task
@@ -215,8 +215,7 @@ class Zoo(ZooReader):
     def iter_forget(self, task: str, *, drop: bool = False) -> Generator[Progress | Step, None, Cost]:
         """Removes a task permanently: its rows, its heads, and every weight trained on it; yields progress of retraining."""
         with self.folder.begin_removal() as index:
-            cost = cost_of(index, task, drop=drop)
-            rest = yield from iter_remove_task(self.folder, index, task, drop=drop, names=self.names)
+            rest, cost = yield from iter_remove_task(self.folder, index, task, drop=drop, names=self.names)
             self._commit(rest)
         return cost
 

@@ -1,7 +1,7 @@
 """Undoes the last episode of a zoo, or removes a task permanently, with everything that was trained on it."""
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from msgspec.structs import replace as changed
 
@@ -13,7 +13,9 @@ from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.journal import Chain
 from zoolearn.zoo.learning.episode import checkpoints, measure, now
+from zoolearn.zoo.learning.gate import compare_remade
 from zoolearn.zoo.learning.retraining import iter_retrain
+from zoolearn.zoo.learning.scores import Change
 from zoolearn.zoo.settings import Names
 
 
@@ -55,7 +57,8 @@ def _measure_now(folder: ZooFolder, earlier: Index, tasks: Sequence[str], gone: 
 class Cost:
     """The cost of forgetting a task: members that depend on it are retrained, dropped, or removed if they know nothing else.
 
-    Members trained on a task depend on it and, with warm starts, all later ones.
+    Members trained on a task depend on it and, with warm starts, all later ones. `changes`, known afterwards, are those of
+    the other tasks that such members vote on.
     """
 
     retrained: tuple[int, ...]
@@ -64,6 +67,7 @@ class Cost:
     rows: int  # of the task, that are deleted
     seconds: float  # of retraining, as it took the first time
     kept_for_others: int  # bytes that stay because another task has stored the same
+    changes: Mapping[str, Change] = field(default_factory=dict)
 
 
 def cost_of(index: Index, task: str, *, drop: bool) -> Cost:
@@ -126,13 +130,13 @@ def _check_without_rows(index: Index, task: str, retrained: Sequence[MemberEntry
 
 def iter_remove_task(
     folder: ZooFolder, index: Index, task: str, *, drop: bool, names: Names | None
-) -> Generator[Progress | Step, None, Index]:
-    """The zoo without a task: members that depend on it are retrained, oldest first, with their seeds and other tasks.
+) -> Generator[Progress | Step, None, tuple[Index, Cost]]:
+    """The zoo without a task, and what that has cost: members that depend on it are retrained, oldest first, with their seeds and other tasks.
 
     Only kept rows are available: with a replay below 1, a member's own task is seen in part too. Episodes keep the tasks
     that they had drawn. The task's name and classes leave the index and the log.
     """
-    cost_of(index, task, drop=drop)
+    cost = cost_of(index, task, drop=drop)
     learner = index.settings.learner(names)
     learner.checkpoints = checkpoints(folder, index, "forget", task, str(drop))
     rest = index.with_entries(
@@ -151,7 +155,9 @@ def iter_remove_task(
         but=task,
     )
     log = [LogEntry(line.when, line.did, None, "") if line.task == task else line for line in rest.log]
-    return replace(rest, log=Chain(new=log)).with_log("forgot a task", now())
+    remade = {name for member in index.members if index.depends_on(member, task) for name in member.share}
+    cost = replace(cost, changes=compare_remade(folder, index, rest, [name for name in rest.tasks if name in remade]))
+    return replace(rest, log=Chain(new=log)).with_log("forgot a task", now()), cost
 
 
 def drop_task(episode: EpisodeEntry, task: str) -> EpisodeEntry:

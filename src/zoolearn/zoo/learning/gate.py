@@ -24,6 +24,15 @@ def _change(votes: StoredVotes, before: Index, task: str) -> Change:
     return Change.between(was[:rows], now[:rows], labels[:rows])
 
 
+def compare_remade(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
+    """The changes of accuracy of tasks of whose members some were trained again or removed; rows are those held out of both."""
+    was, now = StoredVotes(folder, before), StoredVotes(folder, after)
+    labels = {name: load_labels(folder, after.tasks[name], "test") for name in tasks}
+    return {
+        name: Change.between(was.answer(name), now.answer(name), labels[name]) for name in tasks if len(labels[name])
+    }
+
+
 def _count_rows_of_before(after: Index, before: Index, task: str) -> int:
     """How many of the held-out rows of a task, the first of them, were there before."""
     since = after.tasks[task].arrivals_since(before.tasks[task].latest)

@@ -94,7 +94,9 @@ def _iter_retrain_member(
     else:
         made, rows = refit_head(learner, learner.members[source], learner.kept[remaining[0]]), Counter()
     entry = make_entry(made, member.number, remaining, member.seed, perf_counter() - started, rows["trained"])
-    share = {name: weight if member.share[name] else 0.0 for name, weight in entry.share.items() if name in member.share}
+    share = {
+        name: weight if member.share[name] else 0.0 for name, weight in entry.share.items() if name in member.share
+    }
     silent = tuple(name for name in member.silent if name in share)
     entry = changed(entry, epochs=member.epochs, share=share, silent=silent)
     if source is not None:
