@@ -279,6 +279,25 @@ def test_a_purge_costs_what_the_members_took_that_saw_the_task_and_a_corrected_l
     assert next(each for each in zoo.stored_rows("garden") if each.number == row.number).label == "stork"
 
 
+@pytest.mark.parametrize("settings", [{}, {"replay": 0.0}], ids=["paper", "nothing"])
+def test_a_row_cannot_have_arrived_as_a_class_that_came_later_but_is_corrected_to_it_and_stays_so(tmp_path, settings):
+    zoo = garden(tmp_path / "zoo", **settings)
+    zoo.learn(EGRET, new_classes=["egret"])
+    old = [row.number for row in zoo.stored_rows("garden") if row.label == "heron"]
+    with pytest.raises(
+        DataError, match=r"2 rows of task 'garden' came before class 'egret' did, .* correct without purging"
+    ):
+        zoo.purge("garden", {old[0]: "egret", old[1]: "egret", old[2]: None})
+    zoo.correct("garden", {old[0]: "egret", old[-1]: "egret"})
+    egrets = sorted(row.side for row in zoo.stored_rows("garden") if row.label == "egret")
+    zoo.purge("garden", {old[1]: None, old[2]: "stork"})
+    assert sorted(row.side for row in zoo.stored_rows("garden") if row.label == "egret") == egrets
+    assert run_to_end(zoolearn.open(zoo.path).verify()) == []
+    assert len(zoo.scores("garden").classes) == 3
+    for at in (2, 4):
+        assert torch.isfinite(zoo.predict_proba(FIRST.test.x, "garden", at=at)).all()
+
+
 def test_purging_asks_first(tmp_path, capsys):
     path = garden(tmp_path / "zoo").path
     (tmp_path / "gone.csv").write_text("row,label\n1,\n")

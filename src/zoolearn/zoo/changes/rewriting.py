@@ -14,6 +14,7 @@ from msgspec.structs import replace as changed
 from zoolearn.errors import DataError
 from zoolearn.training.fit import Progress
 from zoolearn.training.step import Step
+from zoolearn.words import plural
 from zoolearn.zoo.auto_epochs import OwnedZoo
 from zoolearn.zoo.changes.corrections import DELETED
 from zoolearn.zoo.changes.forgetting import drop_task
@@ -56,7 +57,8 @@ class Rewritten:
 def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Labels | None = None) -> Rewritten:
     """A task without some rows and without classes that become empty; raises if too little would be left.
 
-    With `labels` of all remaining rows, earlier corrections become part of the rows.
+    With `labels` of all remaining rows, earlier corrections become part of the rows, except those to classes that came later
+    than a row.
     """
     last = labels or last_labels(folder, entry)
     left = {label for side in SIDES for number, label in last[side].items() if number not in gone[side]}
@@ -66,6 +68,8 @@ def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Lab
         for side in SIDES
     }
     arrivals = [_rewrite_arrival(arrival, sides, classes) for arrival in entry.arrivals]
+    for part in sides.values():
+        part.check_late(entry.name)
     kept = [each for each in arrivals if labels or each.stored]
     after = TaskEntry(entry.name, tuple(kept))
     _check_left(folder, entry, after)
@@ -126,6 +130,8 @@ class _Side:
     present: list[int] = field(default_factory=list)  # rows that have arrived and are not deleted yet
     labels: dict[int, int] = field(default_factory=dict)  # of those that are left, among the classes that are left
     moved: Counter[str] = field(default_factory=Counter)  # by how many rows each class of an arrival is more or fewer
+    known: int = 0  # classes that have arrived
+    late: set[int] = field(default_factory=set)  # rows whose last class came later than they
 
     def fixes(self, arrival: Arrival) -> Fixes | None:
         """Its corrections of rows that are left."""
@@ -137,8 +143,8 @@ class _Side:
         deleted = {number for number, label in pairs if label == DELETED}
         self.present = [number for number in self.present if number not in deleted]
         made = []
-        for number, label in pairs if not self.folds else ():
-            if number not in self.gone:
+        for number, label in pairs:
+            if number not in self.gone and not self._is_folded(number):
                 self.moved[self.classes[self.labels[number]]] -= 1
                 if label != DELETED:
                     self.labels[number] = self._label(number, label)
@@ -150,6 +156,7 @@ class _Side:
 
     def rows(self, arrival: Arrival) -> Rows | None:
         rows = arrival.rows(self.side)
+        self.known += len(arrival.classes)
         if rows is None:
             return None
         was = self.folder.tensor(rows.y).tolist()
@@ -157,6 +164,7 @@ class _Side:
         self.first += rows.count
         self.present += numbers
         left = [place for place, number in enumerate(numbers) if number not in self.gone]
+        self.late |= {numbers[place] for place in left if self.folds and self.last[numbers[place]] >= self.known}
         labels = [self._label(numbers[place], was[place]) for place in left]
         self.labels |= {numbers[place]: label for place, label in zip(left, labels, strict=True)}
         self.moved.subtract(self.old_classes[label] for label in was)
@@ -168,9 +176,23 @@ class _Side:
     def _label(self, number: int, label: int) -> int:
         """A label among the classes that are left; of a class that is not, the one that the row had last."""
         name = self.old_classes[label]
-        if self.folds or name not in self.classes:
+        if self._is_folded(number) or name not in self.classes:
             name = self.old_classes[self.last[number]]
         return self.classes.index(name)
+
+    def _is_folded(self, number: int) -> bool:
+        """Whether corrections of a row become part of it."""
+        return self.folds and number not in self.late
+
+    def check_late(self, task: str) -> None:
+        """Raises if a row is to be of a class that came later, and no correction says so."""
+        wrong = sorted(number for number in self.late if self.labels[number] != self.last[number])
+        if wrong:
+            name = self.old_classes[self.last[wrong[0]]]
+            raise DataError(
+                f"{plural(len(wrong), 'row')} of task {task!r} came before class {name!r} did, and cannot have arrived as one of "
+                "it; correct without purging, or delete"
+            )
 
 
 def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
