@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import zoolearn
 from toys import TINY, contents, pictures
@@ -25,9 +26,9 @@ from zoolearn.methods.learner import accuracy
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.training.fit import run_to_end
 from zoolearn.zoo import Zoo
-from zoolearn.zoo.disk.stored import load_examples
+from zoolearn.zoo.disk.stored import load_inputs, load_labels
 from zoolearn.zoo.distilling import iter_distil_zoo
-from zoos import alike, answers, stray_files
+from zoos import alike, stray_files
 
 NAMES = ("birds", "fish", "trees")
 KINDS = ("red", "green", "blue", "grey")
@@ -72,11 +73,11 @@ def undone(change: Callable[[Zoo, random.Random], object]) -> Callable[[Zoo, ran
     """A change, and `undo`: every answer is what it was."""
 
     def change_and_undo(zoo: Zoo, rng: random.Random) -> None:
-        before, episodes = answers(zoo, _held_out(zoo)), len(zoo.index.episodes)
+        before, episodes = heard(zoo), len(zoo.index.episodes)
         change(zoo, rng)
         if len(zoo.index.episodes) > episodes:  # no gate has taken it back already
             zoo.undo()
-        assert alike(answers(zoo, _held_out(zoo)), before), "an undo did not bring back what was"
+        assert alike(heard(zoo), before), "an undo did not bring back what was"
 
     return change_and_undo
 
@@ -125,27 +126,26 @@ CHANGES: dict[str, Callable[[Zoo, random.Random], object]] = {
 }
 
 
-def _held_out(zoo: Zoo) -> list[Task]:
-    rows = {name: load_examples(zoo.folder, entry, "test") for name, entry in zoo.tasks.items()}
-    return [Task(name, held_out, held_out, zoo.tasks[name].classes) for name, held_out in rows.items()]
+def heard(zoo: Zoo) -> dict[str, Tensor]:
+    """What it says about the held-out rows of every task."""
+    return {name: zoo.predict_proba(load_inputs(zoo.folder, task, "test"), name) for name, task in zoo.tasks.items()}
 
 
 def check(zoo: Zoo) -> None:
     """It is whole, a second reader says the same, and every task is measured as it answers its held-out rows."""
     assert run_to_end(zoo.verify()) == []
     assert stray_files(zoo) == set()
-    other = zoolearn.open(zoo.path)
-    shown = _held_out(zoo)
-    assert alike(answers(zoo, shown), answers(other, shown)), "a second reader hears something else"
-    for task in shown:
-        said = other.predict_proba(task.test.x, task.name)
-        assert torch.allclose(said.sum(dim=1), torch.ones(len(said)), atol=1e-4)
-        assert said.shape == (len(task.test), len(task.classes))
-        measured = zoo.measure(task.name).accuracy
-        assert abs(accuracy(said, task.test.y) - measured) < 1.5 / len(task.test), f"{task.name} is not {measured:.1%}"
-        for at in range(zoo.tasks[task.name].episode, len(zoo.index.episodes) + 1):
+    other, said = zoolearn.open(zoo.path), heard(zoo)
+    assert alike(said, heard(other)), "a second reader hears something else"
+    for name, task in zoo.tasks.items():
+        labels = load_labels(zoo.folder, task, "test")
+        assert torch.allclose(said[name].sum(dim=1), torch.ones(len(labels)), atol=1e-4)
+        assert said[name].shape == (len(labels), len(task.classes))
+        measured = zoo.measure(name).accuracy
+        assert abs(accuracy(said[name], labels) - measured) < 1.5 / len(labels), f"{name} is not {measured:.1%}"
+        for at in range(task.episode, len(zoo.index.episodes) + 1):
             try:
-                other.predict_proba(task.test.x[:2], task.name, at=at)
+                other.predict_proba(load_inputs(zoo.folder, task, "test")[:2], name, at=at)
             except ZooError:
                 assert any(member.silent for member in zoo.members) or _was_thinned(zoo), "an episode is not answered"
 
