@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -69,6 +70,15 @@ def grow(zoo: Zoo, rng: random.Random) -> object:
     return zoo.learn(rows_of(rng, name, kinds or known, rng.choice([1, 6, 24])), new_classes="any", unless_worse=gate)
 
 
+def fit_head_alone(zoo: Zoo, rng: random.Random) -> object:
+    """By more rows of known classes, for which no net is trained."""
+    name = rng.choice([*zoo.tasks])
+    more = rows_of(rng, name, [*zoo.tasks[name].classes], rng.choice([2, 12])).train
+    file = zoo.path.with_name("more.npz")
+    np.savez(file, x=more.x.numpy(), y=[zoo.tasks[name].classes[label] for label in more.y.tolist()])
+    return zoo.learn_from(name, file, heads_only=True)
+
+
 def undone(change: Callable[[Zoo, random.Random], object]) -> Callable[[Zoo, random.Random], None]:
     """A change, and `undo`: every answer is what it was."""
 
@@ -107,12 +117,13 @@ def commit_pruning(zoo: Zoo, rng: random.Random) -> object:
     return zoo.commit_pruning()
 
 
-OFTEN = {"learn": 4, "grow": 6, "forget": 4}
+OFTEN = {"learn": 4, "grow": 6, "forget": 4, "fit a head alone": 2}
 CHANGES: dict[str, Callable[[Zoo, random.Random], object]] = {
     "learn": learn,
     "grow": grow,
     "correct": correct,
     "purge": purge,
+    "fit a head alone": fit_head_alone,
     "learn, undo": undone(learn),
     "grow, undo": undone(grow),
     "distil": distil,
