@@ -52,7 +52,6 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(ForgetOptions, arguments, "zoo forget", IDEA)
     zoo = Zoo(options.folder)
     console = output.console()
-    take_threads(console)
     if options.rows or options.label is not None:
         _forget_part(zoo, options, console)
         return
@@ -62,6 +61,7 @@ def main(arguments: Sequence[str]) -> None:
     if not options.yes and not confirm(f"Forget {options.name!r}", "forgetting"):
         console.print("nothing was changed")
         return
+    take_threads(console)
     cost = follow(zoo.iter_forget(options.name, drop=options.drop), console)
     console.print(
         f"{escape(options.name)} is forgotten; {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')} left"
