@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.lab.figures import Figure, Panel, Plot, Series
-from zoolearn.lab.paper.beyond import beyond
+from zoolearn.lab.paper.beyond import beyond, sum_up
 from zoolearn.lab.studies.study import Study
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.model_zoo import ModelZoo
@@ -161,6 +161,14 @@ def test_a_part_of_the_data_is_named():
     part = run(0.5, grow=warm())
     part.train_samples = [400] * 3
     assert "<summary>split-cifar100, --epochs 1, 400 rows a task at hand</summary>\n" in beyond([part])
+
+
+def test_the_front_of_the_reproduction_sums_preset_beyond_up():
+    half = {"precision": "bfloat16"}
+    recipe = {**beyond_of()["recipe"], **half}
+    runs = [run(0.8, **{**beyond_of(), "recipe": recipe}), run(0.82, 1, **{**beyond_of(), "recipe": recipe})]
+    assert sum_up(runs) == "81.00 ± 1.41 on split-cifar100"
+    assert sum_up([run(0.8), run(0.8, replay=0.1, **{**beyond_of(), "recipe": recipe})]) == ""
 
 
 def test_the_opening_table_leaves_out_what_had_a_part_of_the_data():

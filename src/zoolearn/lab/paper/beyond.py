@@ -50,14 +50,7 @@ def iter_judged(folder: Path) -> dict[Path, dict[str, Json]]:
 
 def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Iterable[Study] = ()) -> str:
     """The page as Markdown."""
-    zoos = [
-        run
-        for run in runs
-        if run.method == "model-zoo"
-        and run.benchmark in STREAMS
-        and run.finished
-        and "validation" not in run.spec.options  # trials of a search are judged by other rows
-    ]
+    zoos = _zoos(runs)
     sections: dict[tuple[str, str], list[Group]] = {}
     for group in group_by_settings([*zoos, *_beginnings(zoos)]):
         sections.setdefault((group.first.benchmark, _budget(group.first)), []).append(group)
@@ -93,6 +86,24 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
             parts += _section(benchmark, budget, groups)
     parts += _describe_judged(records) if records else []
     return "\n".join(parts)
+
+
+def sum_up(runs: Sequence[Results]) -> str:
+    """What preset `beyond` has in one pass with all rows kept, in a sentence; empty without such runs."""
+    groups = [group for group in group_by_settings(_zoos(runs)) if _learner(group.first) == "preset beyond, bfloat16"]
+    here = sorted((group for group in groups if _stream(group.first)[1:] == FIRST[1:]), key=_place)
+    return ", ".join(f"{_told(group)} on {group.first.benchmark}" for group in here)
+
+
+def _zoos(runs: Sequence[Results]) -> list[Results]:
+    return [
+        run
+        for run in runs
+        if run.method == "model-zoo"
+        and run.benchmark in STREAMS
+        and run.finished
+        and "validation" not in run.spec.options  # trials of a search are judged by other rows
+    ]
 
 
 def _list_one_pass(groups: Sequence[Group]) -> list[str]:

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 from zoolearn.files import save_text
 from zoolearn.lab.groups import Group, mean_accuracy
 from zoolearn.lab.paper import board, equal
+from zoolearn.lab.paper.beyond import sum_up
 from zoolearn.lab.paper.compare import (
     ABOVE,
     BELOW,
@@ -55,6 +56,7 @@ DIFFERENCES = (
 
 ALSO = {"unique_accuracy": "unique", "class_incremental_accuracy": "not told"}  # of runs that have it
 PAGES = Path("docs/reproduction")  # beside REPRODUCTION.md, a page for each table
+BEYOND = "docs/beyond.md"
 
 
 def write_reproduction(file: Path, runs: Sequence[Results], studies: Iterable[Study] = ()) -> list[Path]:
@@ -107,6 +109,8 @@ def front_page(runs: Sequence[Results]) -> str:
         "",
         *_finding(runs),
     ]
+    if told := sum_up(runs):
+        parts += [f"Past the paper, preset `beyond` has in one pass {told}: [beyond]({BEYOND}).", ""]
     parts += [f"The paper's figures, and the studies that were run: [figures]({PAGES.as_posix()}/figures.md).", ""]
     text = [difference.replace("AUGMENTED", _note_augmentation(runs)) for difference in DIFFERENCES]
     parts += ["## Known differences", "", *(f"- {difference}" for difference in text), ""]
