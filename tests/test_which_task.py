@@ -14,7 +14,7 @@ from zoolearn.cli import main
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import load_json, save_json
 from zoolearn.lab.judge import iter_judge
-from zoolearn.lab.paper.beyond import load_judged
+from zoolearn.lab.paper.judged import load_judged
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.runs.results import Results

@@ -73,7 +73,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.write is not None:
         _write(options.write, folders)
     if options.beyond is not None:
-        from zoolearn.lab.paper.beyond import beyond, load_judged
+        from zoolearn.lab.paper.beyond import beyond
+        from zoolearn.lab.paper.judged import load_judged
         from zoolearn.lab.studies.study import find_studies
 
         page = beyond(all_runs(folders), load_judged(folders), find_studies(folders).values())

@@ -1,22 +1,19 @@
 """`docs/beyond.md`, written from run folders alone: each setting of Model Zoo past the paper beside the paper's, and its price."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
-from pathlib import Path
 from statistics import fmean, median
 
-from zoolearn.files import Json, load_json
+from zoolearn.files import Json
 from zoolearn.lab.figures import Plot, Series
 from zoolearn.lab.groups import Group, group_by_settings, mean_accuracy
-from zoolearn.lab.judge import FILE, Judged, record_judgement
+from zoolearn.lab.judge import Judged
 from zoolearn.lab.paper.equal import APART
+from zoolearn.lab.paper.judged import describe_judged
 from zoolearn.lab.paper.rows import ROWS_OF_A_TASK
 from zoolearn.lab.published import PRESETS
 from zoolearn.lab.studies.study import Study
 from zoolearn.lab.studies.tricks import TRICKS
 from zoolearn.lab.tables import Table, choose, human, markdown, mean, percent
-from zoolearn.runs.records import JUDGED, find_files, iter_records
 from zoolearn.runs.results import Results
 from zoolearn.runs.spec import DATA_SEEDS, RunSpec, write_flags
 
@@ -28,24 +25,6 @@ LONG = 100  # tasks from which on a stream is shown stretch by stretch
 STRETCHES = 5
 FIRST = (STREAMS[0], "1", "100%")  # what the page opens with
 COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
-
-
-def load_judged(folders: Sequence[Path]) -> list[Judged]:
-    """What `zoo judge` has found out about runs below these folders, each once."""
-    found: dict[str, Judged] = {}
-    for folder in folders:
-        for place, content in iter_judged(folder).items():
-            record = record_judgement(content, str(place))
-            found.setdefault(json.dumps([record.benchmark, record.run], sort_keys=True), record)
-    return list(found.values())
-
-
-def iter_judged(folder: Path) -> dict[Path, dict[str, Json]]:
-    """What `zoo judge` has written below a folder, by where it lies."""
-    found = {file.parent: load_json(file) for file in find_files(folder, FILE)}
-    for file in find_files(folder, JUDGED):
-        found |= {file / name: record for name, record in iter_records(file)}
-    return found
 
 
 def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Iterable[Study] = ()) -> str:
@@ -84,7 +63,8 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
     for (benchmark, budget), groups in everything:
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
-    parts += _describe_judged(records) if records else []
+    if records:
+        parts += describe_judged(records, lambda run: f"{_budget(run) or 'default budget'}: {_name(run)}")
     return "\n".join(parts)
 
 
@@ -305,49 +285,6 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
         "</details>",
         "",
     ]
-
-
-def _describe_judged(records: Sequence[Judged]) -> list[str]:
-    """Runs that were not told the task, voted in other ways, and nets distilled from them."""
-    unknown, nets, votes, members = [], [], [], []
-    for record in records:
-        whole, small = record.zoo, record.distilled
-        run = Results(method="model-zoo", benchmark=record.benchmark, tasks=[], settings=record.run)
-        name = f"{record.benchmark}, {_budget(run) or 'default budget'}: {_name(run)}, seed {record.run['seed']}"
-        for evidence, found in record.unknown_task.items():
-            unknown.append((name, evidence, *map(_percent, (whole.accuracy, *astuple(found)))))
-        for what, net in (("the zoo", whole), (f"distilled, {small.epochs} epoch(s)", small)):
-            nets.append((name, what, _percent(net.accuracy), human(net.num_parameters), f"{net.ms:.2f}"))
-        votes += [(name, rule, _percent(value)) for rule, value in record.voting.items()]
-        members.append((name, *map(_percent, astuple(record.members))))
-    columns = ("told the task", "not told", "task found", "answered", "right if answered")
-    return [
-        "## When the task is not given, and one net for all",
-        "",
-        "`zoo judge RUN`. *Not told* counts an answer as right if task and class are (class-incremental accuracy); it is",
-        "*answered* where the chance of the likeliest task is at least a half, else the zoo says that it is not sure.",
-        "",
-        markdown(Table(("run", "evidence", *columns), tuple(unknown), labels=2)),
-        "",
-        markdown(Table(("run", "answered by", "accuracy", "parameters", "ms per row"), tuple(nets), labels=2)),
-        "",
-        "## Voting otherwise, and each member alone",
-        "",
-        "`zoo judge RUN`: the same members and test rows, other ways to make one answer of theirs. *Product* is the geometric",
-        "mean of probabilities, *all alike* leaves the weights of votes out, *tempered* softened each member's answers by the",
-        "temperature that held-out rows liked best, while members held rows out ([the log](log.md)). *Newest* is the last member",
-        "that speaks for a task, alone: where the zoo is not above it, the others add nothing. *Differ* is the share of rows on",
-        "which two members name different classes.",
-        "",
-        markdown(Table(("run", "voting by", "accuracy"), tuple(votes), labels=2)),
-        "",
-        markdown(Table(("run", "zoo", "newest", "best", "average", "differ"), tuple(members), labels=1)),
-        "",
-    ]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f}"
 
 
 def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoolearn.files import Json
-from zoolearn.lab.paper.beyond import iter_judged
 from zoolearn.lab.paper.compare import is_row
+from zoolearn.lab.paper.judged import iter_judged
 from zoolearn.lab.studies.study import Study, study_contents
 from zoolearn.runs.records import ENDING, JUDGED, STUDIES, find_files, iter_contents, load_records, save_records
 from zoolearn.runs.results import Results
