@@ -19,7 +19,6 @@ MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the summary, in pa
 ISOLATED = "isolated"
 OURS = "model-zoo"
 JOINT = "multi-head"  # meets all tasks at once, so it is no rival
-BEST = 2  # entries of a budget that the summary shows, beside isolated nets and the paper's zoo
 
 
 def table(lines: Sequence[Line], stream: str) -> Table:
@@ -105,15 +104,16 @@ def paragraph(lines: Sequence[Line]) -> str:
 
 
 def short_table(lines: Sequence[Line]) -> Table:
-    """The best of each budget beside isolated nets and the paper's zoo: average accuracy on each stream."""
+    """The best and the best rival of each budget beside isolated nets and the paper's zoo: average accuracy on each stream."""
     rows = []
     for budget, words in BUDGETS.items():
         names = dict.fromkeys(line.entry.name for line in lines if line.entry.budget == budget and line.runs)
         here = {
             name: [line for line in lines if (line.entry.budget, line.entry.name) == (budget, name)] for name in names
         }
-        ranked = sorted(here, key=lambda name: -_mean_score(here[name]))
-        shown = [name for rank, name in enumerate(ranked) if rank < BEST or name in (ISOLATED, OURS)]
+        ranked = sorted(here, key=lambda name: (sum(not line.runs for line in here[name]), -_mean_score(here[name])))
+        rivals = [name for name in ranked if _is_rival(here[name][0])]
+        shown = [name for name in ranked if name in (*ranked[:1], *rivals[:1], ISOLATED, OURS)]
         rows += [(words, name, *map(_accuracy, here[name])) for name in shown]
     return Table(("memory", "method", *STREAMS), tuple(rows), labels=2)
 
@@ -121,7 +121,7 @@ def short_table(lines: Sequence[Line]) -> Table:
 def _count_beaten(lines: Sequence[Line], stream: str) -> str:
     here = [line for line in lines if line.stream == stream]
     isolated = next((line for line in here if line.entry.name == ISOLATED), None)
-    rivals = [line for line in here if line.entry.method not in (ISOLATED, OURS, JOINT)]
+    rivals = [line for line in here if _is_rival(line)]
     parts = []
     for budget, words in BUDGETS.items():
         found = [line for line in rivals if line.entry.budget == budget]
@@ -129,6 +129,11 @@ def _count_beaten(lines: Sequence[Line], stream: str) -> str:
             beaten = sum(score(line) < score(isolated) for line in found)
             parts.append(f"{beaten} of {len(found)} with {words}")
     return f"on {stream}, {', '.join(parts)}" if parts else ""
+
+
+def _is_rival(line: Line) -> bool:
+    """Whether it is of a method with one net that learns on."""
+    return line.entry.method not in (ISOLATED, OURS, JOINT)
 
 
 def _mean_score(lines: Sequence[Line]) -> float:
