@@ -1,10 +1,15 @@
+import re
 from inspect import signature
+from pathlib import Path
+from statistics import fmean
 
 import pytest
 
 from zoolearn.cli import main
 from zoolearn.data.benchmarks import BENCHMARKS, benchmark
 from zoolearn.errors import SettingsError
+from zoolearn.lab.groups import one_per_seed
+from zoolearn.lab.paper.compare import all_runs
 from zoolearn.lab.presets import find_preset
 from zoolearn.lab.published import EVERY, PRESETS, Preset
 from zoolearn.methods.registry import settings_of
@@ -60,3 +65,17 @@ def test_presets_of_an_idea_are_for_every_benchmark():
         assert find_preset("paper", "model-zoo", name).spec.settings == {}
     with pytest.raises(SettingsError, match="isolated on split-mnist: unknown preset 'beyond'"):
         find_preset("beyond", "isolated", "split-mnist")
+
+
+@pytest.mark.parametrize("name", ["beyond", "beyond-fast"])
+def test_what_a_preset_of_ours_promises_is_what_its_recorded_runs_have(name):
+    preset = find_preset(name, "model-zoo", "split-cifar100")
+    wanted = {"epochs": 1, "precision": "bfloat16", **preset.spec.settings}
+    recorded = [run for run in all_runs([Path(__file__).parent.parent / "results"]) if run.method == "model-zoo"]
+    here = [run for run in one_per_seed(recorded) if run.spec.changes == wanted and run.benchmark == "split-cifar100"]
+    whole = [run.summary() for run in here if not run.spec.options]
+    assert len(whole) == 3
+    told = [float(number.replace(",", "")) for number in re.findall(r"(?<= )[\d,.]*\d(?= )", preset.source)]
+    measures = ("average_accuracy", "rows_trained", "rows_asked", "passes")
+    accuracy, *cost = (fmean(run[measure] for run in whole) for measure in measures)
+    assert told[-4:] == [round(100 * accuracy, 2), *cost[:2], pytest.approx(cost[2], abs=0.5)]
