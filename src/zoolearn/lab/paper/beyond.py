@@ -125,8 +125,8 @@ def _list_worth(studies: Sequence[Study]) -> list[str]:
         chart = figure.frames[""]
         assert isinstance(chart, Plot)
         alone, beside = (_worth(panel.series[0]) for panel in chart.panels)
-        rows = tuple((idea, alone[idea], beside[idea]) for idea in alone)
-        table = markdown(Table(("idea", "alone", "beside all others"), rows, labels=1))
+        rows = tuple((idea, *alone[idea], *beside[idea]) for idea in alone)
+        table = markdown(Table(("idea", "alone", "its cost", "beside all others", "its cost"), rows, labels=1))
         commands = [f"`{command}`" for command in figure.commands]
         gone = ", ".join(idea for idea in alone if idea not in TRICKS)
         since = [f"Deleted since, and among the others here: {gone} ([the log](log.md)).", ""] if gone else []
@@ -134,11 +134,13 @@ def _list_worth(studies: Sequence[Study]) -> list[str]:
     return parts
 
 
-def _worth(gains: Series) -> dict[str, str]:
+def _worth(gains: Series) -> dict[str, tuple[str, str]]:
+    """What each idea gains, with its error, and what it costs."""
     errors = gains.spread or [None] * len(gains.y)
+    costs = gains.notes or [""] * len(gains.y)
     return {
-        str(idea): f"{gain:+.2f}" + (f" ± {error:.2f}" if error is not None else "")
-        for idea, gain, error in zip(gains.x, gains.y, errors, strict=True)
+        str(idea): (f"{gain:+.2f}" + (f" ± {error:.2f}" if error is not None else ""), cost)
+        for idea, gain, error, cost in zip(gains.x, gains.y, errors, costs, strict=True)
     }
 
 
