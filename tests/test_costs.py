@@ -10,6 +10,7 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
 from zoolearn.methods.registry import METHODS
+from zoolearn.nets.net import passed
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress, run
 from zoolearn.training.fit import Progress
@@ -54,6 +55,13 @@ def test_every_method_has_a_price(method):
     assert results.rows_trained >= 3 * ROWS
     assert results.passes >= 1
     assert results.stored_bytes == results.stored_samples * 3 * 8 * 8
+
+
+def test_processor_time_is_that_of_training_and_of_evaluation(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("zoolearn.runs.run.process_time", lambda: float(passed.rows.total()))  # a second for each row
+    results = run(learner_of(Isolated, Recipe(**ONCE)), STREAM)
+    assert [episode.processor_seconds for episode in results.episodes] == [ROWS + len(task.test) for task in STREAM]
+    assert results.summary()["processor_seconds"] == sum(ROWS + len(task.test) for task in STREAM)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

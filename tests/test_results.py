@@ -104,7 +104,13 @@ def test_what_was_saved_is_loaded_exactly(tmp_path_factory, results):
     assert (folder / "again.json").read_bytes() == (folder / "results.json").read_bytes()
 
 
-TOOK = {"seconds": {"train": 2.0, "evaluate": 0.5}, "rows_trained": None, "rows_asked": None, "by_arrival": {}}
+TOOK = {
+    "seconds": {"train": 2.0, "evaluate": 0.5},
+    "processor_seconds": None,
+    "rows_trained": None,
+    "rows_asked": None,
+    "by_arrival": {},
+}
 
 
 def test_the_file_has_the_entries_that_are_promised(tmp_path):
@@ -138,6 +144,7 @@ def test_the_file_has_the_entries_that_are_promised(tmp_path):
             "stored_samples": 200,
             "num_parameters": 238_890,
             "ms_per_sample": 0.125,
+            "processor_seconds": None,
             "rows_trained": None,
             "rows_asked": None,
             "stored_bytes": None,

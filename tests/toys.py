@@ -147,7 +147,7 @@ def _timeless(content: Any) -> Any:
     if isinstance(content, list):
         return [_timeless(entry) for entry in content]
     if isinstance(content, dict):
-        timed = ("seconds", "ms_per_sample", "checksum", "environment", "sittings", "command")
+        timed = ("seconds", "processor_seconds", "ms_per_sample", "checksum", "environment", "sittings", "command")
         return {name: _timeless(entry) for name, entry in content.items() if name not in timed}
     return content
 

@@ -26,6 +26,10 @@ class Group:
         """A measure of each run; None if it has none."""
         return [run.summary()[measure] for run in self.runs]
 
+    def recorded(self, measure: str) -> list[float]:
+        """A measure of those runs that recorded it: older ones may lack it."""
+        return [value for value in self.values(measure) if value is not None]
+
     def mean(self, measure: str = "average_accuracy") -> float | None:
         """The mean over runs; None if one has no value, or there is none."""
         known = [value for value in self.values(measure) if value is not None]

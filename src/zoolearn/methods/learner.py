@@ -36,6 +36,7 @@ class Episode:
     weights: Mapping[str, float] | None = None
     loss: float | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)  # to train, and to evaluate
+    processor_seconds: float | None = None  # of both, over all threads and workers
     rows_trained: int | None = None
     rows_asked: int | None = None
     by_arrival: Mapping[str, tuple[float | None, ...]] = field(default_factory=dict)  # accuracies of tasks that grew

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +22,7 @@ PHASES = ("train", "evaluate")
 Count = Annotated[int, Meta(ge=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
+Number = TypeVar("Number", int, float)
 
 
 class Costs(msgspec.Struct):
@@ -196,6 +197,11 @@ class Results:
         return {phase: math.fsum(episode.seconds[phase] for episode in self.episodes) for phase in PHASES}
 
     @property
+    def processor_seconds(self) -> float | None:
+        """Total processor seconds of training and of evaluation, over all threads and workers."""
+        return _sum(episode.processor_seconds for episode in self.episodes)
+
+    @property
     def rows_trained(self) -> int | None:
         """Rows passed through nets in training, over all episodes."""
         return _sum(episode.rows_trained for episode in self.episodes)
@@ -212,6 +218,7 @@ class Results:
             "forgetting": forgetting(self.accuracy, self.places),
             "forward_transfer": forward_transfer(self.accuracy, self.places),
             "backward_transfer": backward_transfer(self.accuracy, self.places),
+            "processor_seconds": self.processor_seconds,
             "rows_trained": self.rows_trained,
             "rows_asked": self.rows_asked,
             "unique_accuracy": _mean(self.unique),
@@ -293,7 +300,7 @@ def _mean(shares: Mapping[str, float] | None) -> float | None:
     return math.fsum(shares.values()) / len(shares) if shares else None
 
 
-def _sum(counts: Iterable[int | None]) -> int | None:
+def _sum(counts: Iterable[Number | None]) -> Number | None:
     known = list(counts)
     return None if None in known else sum(count for count in known if count is not None)
 

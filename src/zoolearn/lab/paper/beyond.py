@@ -23,8 +23,9 @@ BUDGET = ("epochs", "tasks_per_episode", "replay", "backbone", "precision")
 MEASURES = ("seeds", "accuracy", "gain", "forgetting", "forward")
 LONG = 100  # tasks from which on a stream is shown stretch by stretch
 STRETCHES = 5
+FLOAT_BYTES = 4  # of a weight
 FIRST = (STREAMS[0], "1", "100%")  # what the page opens with
-COSTS = ("trained", "asked", "passes", "parameters", "stored", "minutes")
+COSTS = ("trained", "asked", "passes", "parameters", "stored", "MB", "minutes", "processor")
 
 
 def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Iterable[Study] = ()) -> str:
@@ -47,8 +48,9 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         "*Accuracy*, *forgetting* and *forward* (transfer: the accuracy right after a task is learned, which others call learning",
         "accuracy) are in percent, mean and sample standard deviation over seeds. *Trained* and *asked* are rows in thousands,",
         "over the whole run: rows trained on (times epochs) and rows that finished nets were shown while learning; *passes* are",
-        "nets asked for one answer; *minutes* are by the clock, with other programs beside. *Not told* is the accuracy without",
-        "the task, all classes of all tasks being candidates, by [statistics](protocol.md) of stored rows. Written by",
+        "nets asked for one answer; *MB* are those of all weights and stored rows; *minutes* are by the clock, with other programs",
+        "beside, *processor* minutes of processors, of runs that counted them. *Not told* is the accuracy without the task, all",
+        "classes of all tasks being candidates, by [statistics](protocol.md) of stored rows. Written by",
         "`zoo paper --beyond docs/beyond.md` from the results of finished runs.",
         "",
         *_list_worth([study for study in studies if study.name == "tricks"]),
@@ -114,7 +116,7 @@ def _stream(run: Results) -> tuple[str, str, str]:
 
 def _not_told(group: Group) -> str:
     """The mean over those of the runs that recorded it."""
-    return percent([value for value in group.values("class_incremental_statistics") if value is not None])
+    return percent(group.recorded("class_incremental_statistics"))
 
 
 def _list_worth(studies: Sequence[Study]) -> list[str]:
@@ -302,8 +304,15 @@ def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:
         mean(group.values("passes"), "{:.1f}".format),
         mean(group.values("num_parameters"), human),
         mean(group.values("stored_samples")),
+        mean([_kept_bytes(run) for run in group.runs], "{:.0f}".format, unit=1e6),
         mean([sum(run.seconds.values()) for run in group.runs], "{:.1f}".format, unit=60),
+        mean(group.recorded("processor_seconds"), "{:.1f}".format, unit=60),
     )
+
+
+def _kept_bytes(run: Results) -> int | None:
+    """The bytes of all weights and of the samples that are kept; None if the latter are not known."""
+    return None if run.stored_bytes is None else FLOAT_BYTES * run.num_parameters + run.stored_bytes
 
 
 def _name(run: Results) -> str:

@@ -13,7 +13,7 @@ from zoolearn.runs.results import Results
 TITLE = "Equal conditions: one net (small-conv), one recipe, one pass, settings chosen by one search"
 HEADER = (
     "budget", "method", "chosen", "seeds", "accuracy", "forgetting", "forward", "unique", "not told", "stored", "MB",
-    "parameters", "trained", "asked", "minutes",
+    "parameters", "trained", "asked", "minutes", "processor",
 )  # fmt: skip
 MARKS = ("<!-- board -->", "<!-- end of board -->")  # around the summary, in pages that are otherwise written by hand
 ISOLATED = "isolated"
@@ -53,6 +53,7 @@ def _cells(line: Line) -> tuple[str, ...]:
         mean(group.values("rows_trained"), unit=1000),
         mean(group.values("rows_asked"), unit=1000),
         mean([sum(run.seconds.values()) for run in line.runs], "{:.1f}".format, unit=60),
+        mean(group.recorded("processor_seconds"), "{:.1f}".format, unit=60),
     )
 
 
@@ -69,8 +70,8 @@ def page(runs: Sequence[Results]) -> str:
         "by a fifth of their training rows; no test row was asked. *Chosen* is what won there. *Forward* is the accuracy right",
         "after a task is learned; *unique* leaves out test rows that have a near-duplicate among the training rows (ciFAIR);",
         "*not told* is class-incremental: all classes compete. *Stored* are samples, *MB* theirs; *trained* and *asked* are",
-        "rows in thousands, *minutes* by the clock, with other programs beside. Percent, mean and standard deviation over",
-        "seeds; one seed has no deviation.",
+        "rows in thousands, *minutes* by the clock, with other programs beside, *processor* minutes of",
+        "processors, of runs that counted them. Percent, mean and standard deviation over seeds; one seed has no deviation.",
         "",
         summary(lines),
         "",
