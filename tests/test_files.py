@@ -1,10 +1,12 @@
-"""What is computed does not depend on where in memory or in a file its numbers lay: bit for bit."""
+"""Files are whole or not there; and what is computed does not depend on where in memory or in a file its numbers lay."""
+
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from zoolearn.files import load_tensors, save_tensors
+from zoolearn.files import load_tensors, save_tensors, save_text
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import mlp
 from zoolearn.training.predict import compute_features, probabilities
@@ -53,3 +55,18 @@ def test_equal_rows_get_equal_answers_wherever_they_lie(count):
         elsewhere = torch.from_numpy(room).view(count, 37)
         assert torch.equal(probabilities(net, elsewhere, "task", recipe), probabilities(net, rows, "task", recipe))
         assert torch.equal(compute_features(net, elsewhere, recipe), compute_features(net, rows, recipe))
+
+
+@pytest.mark.parametrize("moment", ["touch", "write_text", "chmod"])
+def test_an_interrupt_while_a_file_is_written_leaves_the_one_before_and_nothing_else(tmp_path, monkeypatch, moment):
+    save_text(tmp_path / "file", "before")
+    act = getattr(Path, moment)
+
+    def interrupted(path, *arguments, **more):
+        act(path, *arguments, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Path, moment, interrupted)
+        save_text(tmp_path / "file", "after")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "before")]

@@ -28,13 +28,8 @@ NOT_IN_NUMPY = {torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2}
 def replace_file(path: Path) -> Iterator[Path]:
     """Gives a temporary path to write; on success it replaces `path` atomically, on failure nothing changes."""
     part = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.touch(exist_ok=False)
-        mode = part.stat().st_mode
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
-    try:
+    try:  # from before the file is made, so that an interrupt at any moment leaves none
+        mode = _create(part, path)
         yield part
         part.chmod(mode)  # some writers make files that no other user may read
         flush(part)
@@ -45,6 +40,16 @@ def replace_file(path: Path) -> Iterator[Path]:
         raise StoreError(f"cannot write {path}: {reason}; the file that was there is unchanged") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def _create(part: Path, path: Path) -> int:
+    """Makes an empty file to write `path` to; returns the rights that files have here."""
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        part.touch(exist_ok=False)
+        return part.stat().st_mode
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
 
 
 def flush(path: Path) -> None:
