@@ -4,7 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
@@ -39,7 +39,8 @@ def replace_file(path: Path) -> Iterator[Path]:
         reason = getattr(error, "strerror", None) or str(error)
         raise StoreError(f"cannot write {path}: {reason}; the file that was there is unchanged") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where no file could be made, none is to be found
+            part.unlink()
 
 
 def _create(part: Path, path: Path) -> int:
