@@ -321,6 +321,16 @@ class TestPrecision:
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         assert cells[1:] == ["split-cifar100", "4", "bfloat16", "2", "64.60", "65.60", "+1.00 ± 1.41"]
         assert "There are none yet" in precision_page([*exact, alone])
+        part = replace(exact[0], train_samples=[400] * 4)
+        assert "There are none yet" in precision_page([part, *mixed]), "a part of the data is another benchmark"
+
+    def test_of_equal_runs_the_newest_is_compared(self):
+        old, new = zoo_runs(1)[0], zoo_runs(1)[0]
+        old.sittings, new.sittings = [{"begun": "2026-01-01"}], [{"begun": "2026-02-01"}]
+        old.accuracy[-1] = [value - 0.1 for value in old.accuracy[-1]]
+        mixed = in_precision(zoo_runs(1)[0], "bfloat16")
+        assert precision_page([old, new, mixed]).split("```")[0] == precision_page([new, old, mixed]).split("```")[0]
+        assert "+0.00" in precision_page([new, old, mixed])
 
     def test_seeds_that_lack_are_missing_unless_one_precision_has_them_all(self, tmp_path: Path, capsys):
         words = ["paper", "table-2-single-epoch", "--runs", str(tmp_path)]

@@ -66,7 +66,7 @@ def beyond(runs: Sequence[Results], records: Sequence[Judged] = (), studies: Ite
         if any(tricks(group.first) for group in groups):
             parts += _section(benchmark, budget, groups)
     if records:
-        parts += describe_judged(records, lambda run: f"{_budget(run) or 'default budget'}: {_name(run)}")
+        parts += describe_judged(records, lambda run: f"{_budget(run) or 'default budget'}: {name_settings(run)}")
     return "\n".join(parts)
 
 
@@ -293,7 +293,7 @@ def _section(benchmark: str, budget: str, groups: Sequence[Group]) -> list[str]:
 
 def _line(group: Group, base: Group | None, name: str = "") -> tuple[str, ...]:
     return (
-        name or _name(group.first),
+        name or name_settings(group.first),
         str(len(group.runs)),
         percent(group.values()),
         _format_gains(_gains(group, base)),
@@ -315,7 +315,8 @@ def _kept_bytes(run: Results) -> int | None:
     return None if run.stored_bytes is None else FLOAT_BYTES * run.num_parameters + run.stored_bytes
 
 
-def _name(run: Results) -> str:
+def name_settings(run: Results) -> str:
+    """The preset of a run of Model Zoo, or what else it does other than the paper, as flags."""
     return _preset(run) or " ".join(write_flags(tricks(run))) or "the paper's"
 
 

@@ -103,11 +103,11 @@ def precision(run: Results) -> str:
 
 
 def pair_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
-    """Runs that differ in precision only, seed by seed: those in float32, and those in another."""
-    alike: dict[str, dict[str, dict[int, Results]]] = {}
-    for run in runs:
-        same = alike.setdefault(_ignore_precision(replace(run.spec, seed=0)), {})
-        same.setdefault(precision(run), {}).setdefault(run.spec.seed, run)
+    """Runs that differ in precision only, seed by seed, each the newest: those in float32, and those in another."""
+    alike: dict[tuple[str, int], dict[str, dict[int, Results]]] = {}
+    for run in sorted(runs, key=newness):
+        same = alike.setdefault((_ignore_precision(replace(run.spec, seed=0)), sum(run.train_samples)), {})
+        same.setdefault(precision(run), {})[run.spec.seed] = run
     pairs = []
     for same in alike.values():
         exact = same.pop(FLOAT32, {})

@@ -8,7 +8,7 @@ from statistics import fmean, stdev
 from zoolearn.files import save_text
 from zoolearn.lab.groups import Group, mean_accuracy
 from zoolearn.lab.paper import board, equal
-from zoolearn.lab.paper.beyond import sum_up
+from zoolearn.lab.paper.beyond import name_settings, sum_up
 from zoolearn.lab.paper.compare import (
     ABOVE,
     BELOW,
@@ -129,7 +129,8 @@ def precision_page(runs: Sequence[Results]) -> str:
     lines, commands = [], []
     for exact, mixed in pair_precisions(runs):
         apart = [_mean([ours]) - _mean([other]) for other, ours in zip(exact, mixed, strict=True)]
-        what = (mixed[0].method, mixed[0].benchmark, str(len(mixed[0].tasks)), precision(mixed[0]), str(len(apart)))
+        own = f"model-zoo, {name_settings(mixed[0])}" if mixed[0].method == "model-zoo" else mixed[0].method
+        what = (own, mixed[0].benchmark, str(len(mixed[0].tasks)), precision(mixed[0]), str(len(apart)))
         difference = f"{fmean(apart):+z.2f}" + (f" ± {stdev(apart):.2f}" if len(apart) > 1 else "")
         lines.append((*what, f"{_mean(exact):.2f}", f"{_mean(mixed):.2f}", difference))
         commands += [run.made_by for run in (*exact, *mixed)]
