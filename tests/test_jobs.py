@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from processes import PATIENCE, eventually, started
-from zoolearn.cores import default_threads, free_threads, usable_cores
+from zoolearn.cores import default_threads, free_threads, idle_cores, usable_cores
 from zoolearn.errors import DataError, SettingsError, WorkerDied
 from zoolearn.runs.jobs import Done, Event, Failed, Job, Local, Report, Shared, map_jobs, on_ray
 
@@ -256,6 +256,20 @@ def test_workers_are_never_more_than_jobs_or_than_the_cores_carry() -> None:
 def test_threads_are_one_unless_asked_for(monkeypatch: pytest.MonkeyPatch, asked: str, given: int) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", asked)
     assert default_threads() == given
+
+
+@pytest.mark.parametrize(
+    ("after", "nice", "idle"),
+    [
+        ("cpu0 0 20 0 0 0", False, 1),  # a nice program gives way
+        ("cpu0 0 20 0 0 0", True, 0),  # not to a nice one
+        ("cpu0 0 0 0 1 -1", False, 1),  # the kernel took waiting for a disk back
+        ("cpu0 20 0 0 0 0\ncpu1 20 0 0 0 0", False, 0),
+        ("cpu1 20 0 0 0 0", False, 1),  # went offline meanwhile
+    ],
+)
+def test_a_core_is_idle_where_nothing_runs_that_would_not_give_way(after: str, nice: bool, idle: int) -> None:
+    assert idle_cores("cpu0 0 0 0 0 0", after, cores=[0], nice=nice) == idle
 
 
 def test_a_training_that_somebody_waits_for_leaves_busy_cores_alone(monkeypatch: pytest.MonkeyPatch) -> None:

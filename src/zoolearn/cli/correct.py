@@ -59,25 +59,28 @@ def main(arguments: Sequence[str]) -> None:
         )
     if options.file is None:
         raise SettingsError("there is nothing to correct; give FILE.csv, or --list to see the stored rows")
-    console = output.console()
-    take_threads(console)
+    console, rows = output.console(), _read_table(options.file)
     if options.purge:
-        _purge(zoo, options, _read_table(options.file), console)
+        _purge(zoo, options, rows, console)
         return
 
     def show_correction(event: Any) -> None:
         if isinstance(event, Correction):
             console.print(Text(str(event)))
 
-    learned = follow(
-        zoo.iter_correct(options.name, _read_table(options.file), epochs=options.epochs), console, also=show_correction
-    )
+    _take_threads(zoo, console)
+    learned = follow(zoo.iter_correct(options.name, rows, epochs=options.epochs), console, also=show_correction)
     if learned.trained_on:
         trains = zoo.settings.features is None
         show_outcome(learned, console, everything=None, trains=trains, known="the corrected task")
         return
     console.print(f"episode {learned.episode}: measured again, nothing was trained")
     show_scores(learned.scores, console, "on held-out rows")
+
+
+def _take_threads(zoo: Zoo, console: Console) -> None:
+    if zoo.settings.features is None:  # else only heads are fitted
+        take_threads(console)
 
 
 def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | None], console: Console) -> None:
@@ -89,6 +92,7 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     if not options.yes and not confirm("Purge", "a purge"):
         console.print("nothing was changed")
         return
+    _take_threads(zoo, console)
     follow(zoo.iter_purge(options.name, rows), console)
     show_scores(zoo.scores(options.name), console, "on held-out rows")
 

@@ -28,6 +28,7 @@ from zoolearn.cli.flags import (
     parse,
 )
 from zoolearn.cli.outcome import TAKEN_BACK, pass_gate, show_outcome
+from zoolearn.cores import check_threads
 from zoolearn.errors import SettingsError, ZooError
 from zoolearn.words import duration, plural
 from zoolearn.zoo import Zoo
@@ -102,7 +103,8 @@ def main(arguments: Sequence[str]) -> None:
     """Learns one task and shows what that did to all."""
     options = parse(LearnOptions, arguments, "zoo learn", IDEA)
     console = output.console()
-    take_threads(console, options.threads)
+    if options.threads is not None:
+        check_threads(options.threads)
     zoo = Zoo(options.folder) if options.folder.exists() else None
     features = _read_features(options, zoo)
     data, test = _open_data(options, zoo, features)
@@ -115,6 +117,8 @@ def main(arguments: Sequence[str]) -> None:
             console.print("nothing was changed")
             return
         options.new_class = meant
+    if features is None and (zoo is None or zoo.settings.features is None):  # else only heads are fitted
+        take_threads(console, options.threads)
     if options.dry_run:
         with TemporaryDirectory() as temporary:  # a folder that is not there stays so
             zoo = zoo or _create(Path(temporary) / "zoo", features)

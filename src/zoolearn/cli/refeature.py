@@ -9,7 +9,7 @@ import tyro
 from rich.markup import escape
 
 from zoolearn.cli import output
-from zoolearn.cli.bars import follow, take_threads
+from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import about, parse
 from zoolearn.zoo import Zoo
@@ -33,7 +33,6 @@ def main(arguments: Sequence[str]) -> None:
     options = parse(RefeatureOptions, arguments, "zoo refeature", IDEA)
     console = output.console()
     zoo = Zoo(options.folder)
-    take_threads(console)
     made = follow(iter_refeature(zoo, Given.of(options.features)), console)
     rows = [
         (name, f"{was.accuracy:.1%}", f"{made.after[name].accuracy:.1%}", f"{zoo.tasks[name].rows_held_out:,}")
