@@ -128,8 +128,8 @@ class TestFigures:
         assert "8 of 10 are drawn" in average_over_episodes(section).caption
 
     def test_runs_on_other_tasks_are_not_compared(self):
-        cut = finished_run("isolated", base=0.9)
-        cut.settings["benchmark"] = {"samples_per_class": 5, "samples_seed": 0}
+        run = finished_run("isolated", base=0.9)
+        cut = replace(run, settings={**run.settings, "benchmark": {"samples_per_class": 5, "samples_seed": 0}})
         assert [section.title for section in sections([finished_run(), cut])] == [
             "split-digits",
             "split-digits, samples per class 5",

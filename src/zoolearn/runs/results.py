@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeVar
 
@@ -122,7 +123,7 @@ class Results:
         self.environment = plain(self.environment, "environment")
         self._check()
 
-    @property
+    @cached_property
     def spec(self) -> RunSpec:
         return RunSpec.of_record(self.method, self.benchmark, self.settings)
 

@@ -40,7 +40,7 @@ def nest(cls: type, flat: Mapping[str, Json]) -> dict[str, Json]:
     nested: dict[str, Json] = {}
     recipe = {setting.name for setting in fields(Recipe)}
     functions = _functions(cls)
-    known = {setting.name for setting in fields(cls) if setting.init}
+    known = _own_names(cls)
     for name, value in flat.items():
         if name in recipe:
             nested.setdefault("recipe", {})[name] = value
@@ -60,8 +60,11 @@ def nest(cls: type, flat: Mapping[str, Json]) -> dict[str, Json]:
 
 def setting_names(cls: type) -> set[str]:
     """The names of all settings of a learner, of its recipe and of its functions, flat."""
-    own = {setting.name for setting in fields(cls) if setting.init}
-    return own | {setting.name for setting in fields(Recipe)} | _functions(cls).keys()
+    return _own_names(cls) | {setting.name for setting in fields(Recipe)} | _functions(cls).keys()
+
+
+def _own_names(cls: type) -> set[str]:
+    return {setting.name for setting in fields(cls) if setting.init}
 
 
 def _mapping(value: Json) -> Mapping[str, Json]:
