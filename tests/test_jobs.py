@@ -259,17 +259,16 @@ def test_threads_are_one_unless_asked_for(monkeypatch: pytest.MonkeyPatch, asked
 
 
 @pytest.mark.parametrize(
-    ("after", "nice", "idle"),
+    ("after", "idle"),
     [
-        ("cpu0 0 20 0 0 0", False, 1),  # a nice program gives way
-        ("cpu0 0 20 0 0 0", True, 0),  # not to a nice one
-        ("cpu0 0 0 0 1 -1", False, 1),  # the kernel took waiting for a disk back
-        ("cpu0 20 0 0 0 0\ncpu1 20 0 0 0 0", False, 0),
-        ("cpu1 20 0 0 0 0", False, 1),  # went offline meanwhile
+        ("cpu0 0 20 0 0 0", 0),  # a nice program gives way in part only
+        ("cpu0 0 0 0 1 -1", 1),  # the kernel took waiting for a disk back
+        ("cpu0 20 0 0 0 0\ncpu1 0 0 0 20 0", 0),
+        ("cpu1 20 0 0 0 0", 1),  # went offline meanwhile
     ],
 )
-def test_a_core_is_idle_where_nothing_runs_that_would_not_give_way(after: str, nice: bool, idle: int) -> None:
-    assert idle_cores("cpu0 0 0 0 0 0", after, cores=[0], nice=nice) == idle
+def test_a_core_is_idle_where_nothing_else_ran(after: str, idle: int) -> None:
+    assert idle_cores("cpu0 0 0 0 0 0", after, cores=[0]) == idle
 
 
 def test_a_training_that_somebody_waits_for_leaves_busy_cores_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,15 +51,13 @@ def free_threads() -> int:
         return usable_cores()
     before = stat.read_text()
     time.sleep(SAMPLE)
-    return max(
-        1, min(usable_cores(), idle_cores(before, stat.read_text(), os.sched_getaffinity(0), nice=os.nice(0) > 0))
-    )
+    return max(1, min(usable_cores(), idle_cores(before, stat.read_text(), os.sched_getaffinity(0))))
 
 
-def idle_cores(before: str, after: str, cores: Collection[int], nice: bool = False) -> int:
+def idle_cores(before: str, after: str, cores: Collection[int]) -> int:
     """How many of these cores were idle between two texts of Linux's /proc/stat; those that it does not count were.
 
-    Nice programs give way to us and count as idle, unless we are `nice` too. The kernel may take waiting for a disk back.
+    Nice programs count as busy: they give way in part only. The kernel may take back what a core waited for a disk.
 
     >>> idle_cores("cpu0 5 0 0 10 0\\ncpu1 5 0 0 10 0", "cpu0 25 0 0 10 0\\ncpu1 6 0 0 28 1", cores=[0, 1, 2])
     2
@@ -68,8 +66,7 @@ def idle_cores(before: str, after: str, cores: Collection[int], nice: bool = Fal
     idle = 0.0
     for core in (f"cpu{number}" for number in cores):
         spent = [max(0, late - early) for early, late in zip(then.get(core, ()), now.get(core, ()), strict=False)]
-        free = sum(spent[3:5]) + (0 if nice else sum(spent[1:2]))
-        idle += free / sum(spent) if any(spent) else 1.0
+        idle += sum(spent[3:5]) / sum(spent) if any(spent) else 1.0
     return round(idle)
 
 
