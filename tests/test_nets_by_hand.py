@@ -11,7 +11,15 @@ from toys import settled
 from zoolearn.nets.backbones import BACKBONES, small_conv
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import identity, mlp, mlp_100, mlp_2000, tabular
-from zoolearn.nets.published import alexnet_hat, lenet_apd, mlp_frcl, resnet18_s, resnet18_s_one_conv, wrn_16_4
+from zoolearn.nets.published import (
+    alexnet_hat,
+    lenet_apd,
+    mlp_agem,
+    mlp_frcl,
+    resnet18_s,
+    resnet18_s_one_conv,
+    wrn_16_4,
+)
 from zoolearn.seeds import generator, global_seed
 
 DROPOUT = 0.3
@@ -182,6 +190,7 @@ BY_HAND = [
     (identity, (9,), as_they_are),
     (alexnet_hat, (3, 32, 32), net_of_hat),
     (lenet_apd, (3, 12, 12), net_of_apd),
+    (mlp_agem, (1, 9, 7), perceptron),
     (mlp_frcl, (1, 9, 7), net_of_frcl),
 ]
 
@@ -248,7 +257,7 @@ def test_statistics_of_norms_move_a_tenth_of_the_way_to_those_of_each_batch(back
     shape = (3, 24, 24)
     body, x = body_of(backbone, shape), inputs(5, *shape)
     norms = [layer for layer in body.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-    assert bool(norms) == (backbone not in (identity, mlp, mlp_100, mlp_2000, mlp_frcl))
+    assert bool(norms) == (backbone not in (identity, mlp, mlp_100, mlp_2000, mlp_agem, mlp_frcl))
     before = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in norms]
     given = {}
     for norm in norms:

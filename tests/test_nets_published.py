@@ -42,6 +42,15 @@ def test_the_features_of_frcl_are_linear_in_its_hidden_units():
     assert bool((features < 0).any())
 
 
+def test_the_net_of_a_gem_begins_as_in_its_code():
+    net = Net(BACKBONES["mlp-agem"], (1, 28, 28), seed=0)
+    weights = torch.cat([weight.detach().flatten() for weight in net.backbone.parameters() if weight.dim() == 2])
+    assert float(weights.abs().max()) <= 0.2
+    assert float(weights.std()) == pytest.approx(0.088, abs=1e-3)  # of a normal distribution cut off at two deviations
+    biases = torch.cat([bias.detach() for bias in net.backbone.parameters() if bias.dim() == 1])
+    assert biases.unique().tolist() == [pytest.approx(0.1)]
+
+
 @pytest.mark.parametrize("name", ["alexnet-hat", "lenet-apd"])
 @pytest.mark.parametrize("shape", [(1, 8, 8), (3, 28, 28), (2, 9, 40), (3, 84, 84), (1, 3, 5)])
 def test_they_take_any_image_and_nothing_else(name, shape):

@@ -58,6 +58,7 @@ BACKBONES: Mapping[str, Backbone] = Named(
         "mlp": "nets.perceptrons.mlp",
         "mlp-100": "nets.perceptrons.mlp_100",
         "mlp-2000": "nets.perceptrons.mlp_2000",
+        "mlp-agem": "nets.published.mlp_agem",
         "mlp-frcl": "nets.published.mlp_frcl",
         "tabular": "nets.perceptrons.tabular",
     }

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from zoolearn.nets.backbones import Shape, image_size
+from zoolearn.nets.perceptrons import mlp
 
 
 def wrn_16_4(shape: Shape, dropout: float = 0.0) -> nn.Module:
@@ -94,6 +95,19 @@ def mlp_frcl(shape: Shape, dropout: float = 0.0) -> nn.Module:
     """
     layers: list[nn.Module] = [nn.Flatten(), nn.Linear(math.prod(shape), 100), nn.ReLU(inplace=True)]
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(100, 100))
+
+
+def mlp_agem(shape: Shape, dropout: float = 0.0) -> nn.Module:
+    """The net of A-GEM (Chaudhry et al., 2019): two hidden layers of 256 units that begin as in its code.
+
+    Weights are from a normal distribution of deviation 0.1 that is cut off at 0.2, biases 0.1. Heads begin as torch's.
+    """
+    body = mlp(shape, dropout)
+    for layer in body.modules():
+        if isinstance(layer, nn.Linear):
+            nn.init.trunc_normal_(layer.weight, std=0.1, a=-0.2, b=0.2)
+            nn.init.constant_(layer.bias, 0.1)
+    return body
 
 
 class _NeighbourNorm(nn.Module):

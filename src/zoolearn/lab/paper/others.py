@@ -17,7 +17,7 @@ def list_published() -> tuple[Row, ...]:
         if preset.target and (preset.source != ZOO or preset.spec.benchmark == "split-mnist"):
             differs = f"aims at {preset.target} of {preset.source}" + (f"; {preset.remark}" if preset.remark else "")
             number = accuracy_of(float(preset.target.split()[0]))
-            rows.append(Row(f"{preset.spec.method} {preset.name}", preset.spec, number, differs))
+            rows.append(Row(f"{preset.spec.method} {preset.name}", preset.spec, number, differs, apart=preset.apart))
     return tuple(rows)
 
 
