@@ -500,3 +500,11 @@ def test_a_full_disk_is_told_from_other_reasons_also_where_tensors_are_written(t
     with pytest.raises(StoreError, match="No space left on device; the file that was there is unchanged") as caught:
         files.save_tensors(tmp_path / "file", {"x": torch.zeros(1)})
     assert caught.value.__cause__.errno == errno.ENOSPC
+
+
+def test_what_an_episode_writes_does_not_grow_with_the_tasks(tmp_path):
+    run(learner_of(METHODS["isolated"]), benchmark(6), tmp_path)
+    sizes = [file.stat().st_size for file in sorted((tmp_path / "test_votes").iterdir())]
+    assert len(sizes) == 6
+    assert sizes[0] == sizes[2] == sizes[4]
+    assert sizes[1] == sizes[3] == sizes[5]  # tasks of another number of classes take turns

@@ -199,7 +199,8 @@ class Tally:
         """Without the votes of members before this position; None where they were added up with others."""
         if self.members <= first or (first and not all(votes.member for votes in self.sums)):
             return None
-        return replace(self, sums=tuple(votes for votes in self.sums if not first or votes.member > first))
+        kept = tuple(votes for votes in self.sums if not first or votes.member > first)
+        return self if len(kept) == len(self.sums) else replace(self, sums=kept)  # itself is not saved once more
 
     @property
     def mean(self) -> Tensor:
