@@ -115,7 +115,7 @@ def test_more_epochs_are_rows_of_their_own_and_accuracy_without_a_task_is_of_run
 
 def test_what_each_idea_is_worth_is_taken_from_the_study_of_them():
     alone, beside = (
-        Series("gain", ["whitening", "three chains"], gains, [0.1, 0.2], notes=[f"{cost} seconds for 20", ""])
+        Series("gain", ["whitening", "three chains"], gains, [0.1, 0.2], notes=[f"{cost} / 20", ""])
         for gains, cost in (([2.0, -1.0], 30), ([1.5, 0.25], 40))
     )
     chart = Plot([Panel("alone", [alone]), Panel("beside", [beside])], "points")
@@ -124,7 +124,7 @@ def test_what_each_idea_is_worth_is_taken_from_the_study_of_them():
     found = page.partition("## What each is worth\n\nJudged by rows.")[2].splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in found if line.startswith("|")]
     assert cells[2:4] == [
-        ["whitening", "+2.00 ± 0.10", "30 seconds for 20", "+1.50 ± 0.10", "40 seconds for 20"],
+        ["whitening", "+2.00 ± 0.10", "30 / 20", "+1.50 ± 0.10", "40 / 20"],
         ["three chains", "-1.00 ± 0.20", "", "+0.25 ± 0.20", ""],
     ]
     assert "Deleted since, and among the others here: whitening (" in page

@@ -182,6 +182,22 @@ class TestTricks:
         assert left_out.series[0].y[place] == pytest.approx(10.0)
         assert alone.series[0].y[0] == pytest.approx(0.0)
 
+    def test_costs_are_seconds_of_processors_whatever_the_clock_says(self):
+        outcome = told(SETUP, tricks.specs(SETUP), lambda spec, task: _toy_accuracy(spec))
+        for name, toy in outcome.items():
+            spent = 2.0 + ("flipttaTrue" in name)
+            clock = {"train": 100.0 * len(name), "evaluate": 0.0}
+            toy.episodes += [Episode((toy.tasks[0],), seconds=clock, processor_seconds=spent)] * len(toy.accuracy)
+        (figure,) = tricks.figures(SETUP, outcome)
+        alone, left_out = (panel.series[0].notes for panel in figure.frames[""].panels)
+        place = list(tricks.TRICKS).index("mirror images")
+        assert alone[place] == left_out[place] == "6 / 4"
+        assert alone[0] == "4 / 4"
+        for toy in outcome.values():
+            toy.episodes[0] = replace(toy.episodes[0], processor_seconds=None)  # as in older runs
+        (figure,) = tricks.figures(SETUP, outcome)
+        assert {*figure.frames[""].panels[0].series[0].notes} == {""}
+
 
 def _toy_accuracy(spec: RunSpec) -> float:
     """Ten points for one softmax; seeds differ by five."""

@@ -128,7 +128,13 @@ def _list_worth(studies: Sequence[Study]) -> list[str]:
         assert isinstance(chart, Plot)
         alone, beside = (_worth(panel.series[0]) for panel in chart.panels)
         rows = tuple((idea, *alone[idea], *beside[idea]) for idea in alone)
-        table = markdown(Table(("idea", "alone", "its cost", "beside all others", "its cost"), rows, labels=1))
+        table = markdown(
+            Table(
+                ("idea", "alone", "seconds, with / without", "beside all others", "seconds, with / without"),
+                rows,
+                labels=1,
+            )
+        )
         commands = [f"`{command}`" for command in figure.commands]
         gone = ", ".join(idea for idea in alone if idea not in TRICKS)
         since = [f"Deleted since, and among the others here: {gone} ([the log](log.md)).", ""] if gone else []

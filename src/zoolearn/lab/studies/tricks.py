@@ -62,8 +62,8 @@ def figures(setup: Setup, outcome: Mapping[str, Results]) -> list[Figure]:
     ends = ", ".join(f"{name} {mean_and_error(_accuracies(runs[name]))[0]:.2f} %" for name in (BARE, WHOLE))
     caption = (
         f"Points of average accuracy on {VALIDATION} % of the training rows, which no training saw; test rows were not read. "
-        f"Differences are of runs of one seed; the bars are their standard errors. All train on the same rows; what they cost is "
-        f"told by the seconds of a run with the idea and of one without. With {setup.conditions}: {ends}."
+        f"Differences are of runs of one seed; the bars are their standard errors. All train on as many rows; what they cost is "
+        f"told by the processor seconds of a run with the idea and of one without. With {setup.conditions}: {ends}."
     )
     chart = Plot(panels, "points", share_y=False)
     return [setup.figure("tricks", "What each idea of a warm start is worth", caption, chart)]
@@ -75,7 +75,7 @@ def _gains(runs: Mapping[str, Sequence[Results]], pairs: Mapping[str, tuple[str,
         ours, theirs = runs[better], runs[worse]
         differences = zip(_accuracies(ours), _accuracies(theirs), strict=True)
         cells.append(mean_and_error([mine - other for mine, other in differences]))
-        notes.append(f"{_seconds(ours):.0f} seconds for {_seconds(theirs):.0f}")
+        notes.append(_compare_seconds(ours, theirs))
     means, errors = [mean for mean, _ in cells], [error for _, error in cells]
     known = errors if None not in errors else ()
     return Series("gain", list(pairs), means, known, "points", colour, notes)
@@ -85,5 +85,8 @@ def _accuracies(runs: Sequence[Results]) -> list[float]:
     return [100 * mean_accuracy(run) for run in runs]
 
 
-def _seconds(runs: Sequence[Results]) -> float:
-    return fmean(sum(run.seconds.values()) for run in runs)
+def _compare_seconds(ours: Sequence[Results], theirs: Sequence[Results]) -> str:
+    """The mean seconds of processors; empty where older runs, which may be reused, did not count them."""
+    spent = [[run.processor_seconds for run in runs if run.processor_seconds is not None] for runs in (ours, theirs)]
+    whole = [len(known) for known in spent] == [len(ours), len(theirs)]
+    return " / ".join(f"{fmean(known):.0f}" for known in spent) if whole else ""
