@@ -13,7 +13,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.nets.net import passed
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress, run
-from zoolearn.training.fit import Progress
+from zoolearn.training.fit import Progress, Training
 from zoolearn.training.recipe import Recipe
 
 pytestmark = pytest.mark.slow  # methods are trained many times
@@ -58,14 +58,23 @@ def test_every_method_has_a_price(method):
 
 
 def test_processor_time_is_that_of_training_and_of_evaluation(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zoolearn.runs.run.process_time", lambda: float(passed.rows.total()))  # a second for each row
+    monkeypatch.setattr(
+        "zoolearn.training.clock.process_time", lambda: float(passed.rows.total())
+    )  # a second for each row
     results = run(learner_of(Isolated, Recipe(**ONCE)), STREAM)
     assert [episode.processor_seconds for episode in results.episodes] == [ROWS + len(task.test) for task in STREAM]
     assert results.summary()["processor_seconds"] == sum(ROWS + len(task.test) for task in STREAM)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_training_that_was_cut_off_or_done_elsewhere_costs_the_same(tmp_path: Path, workers: int):
+def test_a_training_that_was_cut_off_or_done_elsewhere_costs_the_same(
+    tmp_path: Path, workers: int, monkeypatch: pytest.MonkeyPatch
+):
+    steps = []  # of this process; each takes a second of a processor
+    step = Training.step
+    monkeypatch.setattr(Training, "step", lambda *arguments: (steps.append(1), step(*arguments))[1])
+    monkeypatch.setattr("zoolearn.training.clock.process_time", lambda: float(len(steps)))
+
     def learner():
         return learner_of(Isolated, Recipe(**{**ONCE, "epochs": 3}))
 
@@ -74,4 +83,6 @@ def test_a_training_that_was_cut_off_or_done_elsewhere_costs_the_same(tmp_path: 
             break
     results = run(learner(), STREAM, tmp_path, checkpoint_every=1, workers=workers)
     assert results.rows_trained == 3 * 3 * ROWS
+    if workers == 1:
+        assert results.processor_seconds == 3 * 3 * ROWS / 8
     assert Results.load(tmp_path).summary() == results.summary()

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter, process_time
 
 import torch
 
@@ -17,7 +16,6 @@ from zoolearn.cores import usable_cores
 from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.methods.isolated import Isolated
-from zoolearn.runs.counting import Spent
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Work
@@ -57,8 +55,8 @@ class PretrainedTasks:
         self.learner, self.checkpoints, self.jobs, self.events = learner, checkpoints, jobs, events
         self.ended: dict[Job, Done | Failed] = {}
 
-    def wait(self, episode: int) -> Work[Spent]:
-        """Waits for an episode's trainings, yielding the progress of all; returns the time they took."""
+    def wait(self, episode: int) -> Work[None]:
+        """Waits for an episode's trainings, yielding the progress of all; what they took is in their checkpoints."""
         jobs = [self.jobs[seed] for seed in self.learner.independent_trainings(episode)]
         while not all(job in self.ended for job in jobs):
             event = next(self.events)
@@ -66,14 +64,11 @@ class PretrainedTasks:
                 yield event.content
             else:
                 self.ended[event.job] = event
-        spent = Spent()
         for job in jobs:
             end = self.ended[job]
             if isinstance(end, Failed):
                 end.error.add_note(end.trace)  # where it was raised, in the worker
                 raise end.error
-            spent += end.result
-        return spent
 
     def discard(self, episode: int) -> None:
         """Removes the checkpoints of a committed episode."""
@@ -81,9 +76,7 @@ class PretrainedTasks:
             self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
-def train(learner: Isolated, task: Task, seed: int, name: str) -> Work[Spent]:
-    """One training in a worker: its result is the checkpoint; returns the time it took."""
-    started, processor = perf_counter(), process_time()
+def train(learner: Isolated, task: Task, seed: int, name: str) -> Work[None]:
+    """One training in a worker: its result is the checkpoint."""
     for step in learner.train_independently(task, seed):
         yield replace(step, what=name)
-    return Spent(perf_counter() - started, process_time() - processor)

@@ -1,7 +1,6 @@
-"""Costs: time, rows counted as they pass through nets, and the cost of an answer."""
+"""Costs: rows counted as they pass through nets, and the cost of an answer."""
 
 from collections import Counter
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TypeVar
 
@@ -11,17 +10,6 @@ from zoolearn.nets.net import passed
 from zoolearn.training.fit import Work
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class Spent:
-    """Time spent, by the clock and by processors."""
-
-    seconds: float = 0.0
-    processor_seconds: float = 0.0
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.seconds + other.seconds, self.processor_seconds + other.processor_seconds)
 
 
 def count_rows(work: Work[Result]) -> Work[tuple[Result, Counter[str]]]:

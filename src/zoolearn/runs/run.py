@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,7 +23,7 @@ from zoolearn.methods.registry import METHODS, settings_of
 from zoolearn.names import registered_name
 from zoolearn.runs.arrivals import accuracy_by_arrival, count_samples, find_whole_tasks, name_tasks
 from zoolearn.runs.class_incremental import class_incremental
-from zoolearn.runs.counting import Spent, count_rows, measure_answers_cost
+from zoolearn.runs.counting import count_rows, measure_answers_cost
 from zoolearn.runs.environment import differences, environment
 from zoolearn.runs.heartbeat import Heartbeat
 from zoolearn.runs.records import STEPS
@@ -36,6 +35,7 @@ from zoolearn.runs.state import Changes, restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
 from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.clock import clock
 from zoolearn.training.fit import Progress, Work
 
 if TYPE_CHECKING:
@@ -216,23 +216,24 @@ def _one_episode(
     learner: Learner, benchmark: Benchmark, number: int, ahead: "PretrainedTasks | None"
 ) -> Work[tuple[Episode, dict[str, float]]]:
     task, met = benchmark[number - 1], join_parts(benchmark.tasks[:number])
-    elsewhere = (yield from ahead.wait(number - 1)) if ahead is not None else Spent()
-    started, processor = perf_counter(), process_time()
+    if ahead is not None:
+        yield from ahead.wait(number - 1)
+    began = clock.now()
     _, rows = yield from count_rows(learner.iter_learn(task))
     if number == len(benchmark):
         rows += (yield from count_rows(learner.iter_finish()))[1]
-    trained = perf_counter()
+    trained = clock.now()
     reached = learner.evaluate(met.values())
     shown = met if number == len(benchmark) else {task.name: met[task.name]}
     apart = {
         name: accuracy_by_arrival(learner, shown[name], benchmark.tasks[:number]) for name in shown if name in reached
     }
     assert learner.latest is not None
-    seconds = {"train": elsewhere.seconds + trained - started, "evaluate": perf_counter() - trained}
+    ended = clock.now()
     episode = replace(
         learner.latest,
-        seconds=seconds,
-        processor_seconds=elsewhere.processor_seconds + process_time() - processor,
+        seconds={"train": (trained - began).seconds, "evaluate": (ended - trained).seconds},
+        processor_seconds=(ended - began).processor_seconds,
         rows_trained=rows["trained"],
         rows_asked=rows["asked"],
         by_arrival={name: shares for name, shares in apart.items() if shares},

@@ -20,6 +20,7 @@ from zoolearn.errors import SettingsError
 from zoolearn.nets.net import Net, passed
 from zoolearn.runs.records import STEPS
 from zoolearn.training.batches import Batch, to_device
+from zoolearn.training.clock import clock
 from zoolearn.training.predict import split_rows
 
 
@@ -90,8 +91,8 @@ class StepLog:
 
 @contextmanager
 def _preserve_state(net: Net) -> Iterator[None]:
-    """Allows predictions inside `with`; restores mode, counts and torch's random state."""
-    rows, training = passed.rows.copy(), net.training
+    """Allows predictions inside `with`; restores mode, counts, the clock and torch's random state."""
+    rows, training, began = passed.rows.copy(), net.training, clock.now()
     net.eval()
     try:
         with torch.random.fork_rng([net.device] if net.device.type == "cuda" else []), torch.no_grad():
@@ -99,6 +100,7 @@ def _preserve_state(net: Net) -> Iterator[None]:
     finally:
         net.train(training)
         passed.rows = rows
+        clock.put_forward(began - clock.now())
 
 
 def _right(net: Net, batch: Batch) -> int:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from zoolearn.errors import StoreError
 from zoolearn.files import Json, load_state, load_tensors, save_tensors
 from zoolearn.nets.net import passed
+from zoolearn.training.clock import Spent, clock
 from zoolearn.training.fit import Training
 
 
@@ -38,6 +39,7 @@ class Checkpoints:
     final: bool = False
     carried: Carried = field(default_factory=Carried)
     most: int | None = None
+    began: dict[int, Spent] = field(default_factory=dict)  # when each training did, by its seed
 
     def due(self, epoch: int, epochs: int) -> bool:
         every = max(self.every, epochs // self.most) if self.most else self.every
@@ -56,6 +58,7 @@ class Checkpoints:
             "loss": training.mean_loss,
             "scaler": training.scaler.state_dict(),
             "rows": training.rows,
+            "spent": asdict(clock.now() - self.began[training.seed]),
             "carried": self.carried.save(carried),
         }
         tensors |= {f"carried.{name}": tensor for name, tensor in carried.items()}
@@ -63,6 +66,7 @@ class Checkpoints:
 
     def resume(self, training: Training) -> int:
         path = self.path(training.seed)
+        self.began[training.seed] = clock.now()
         self.carried.begin()
         if not path.exists():
             return 0
@@ -78,6 +82,7 @@ class Checkpoints:
         training.mean_loss = float(info["loss"])
         training.rows = Counter(info["rows"])
         passed.rows += training.rows
+        clock.put_forward(Spent(**info["spent"]))
         return int(info["epochs"])
 
 

@@ -5,7 +5,6 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
-from time import perf_counter
 
 import torch
 from msgspec.structs import replace as changed
@@ -19,6 +18,7 @@ from zoolearn.nets.net import Net
 from zoolearn.runs.counting import count_rows
 from zoolearn.seeds import derive
 from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.training.clock import clock
 from zoolearn.training.fit import Progress
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
@@ -92,7 +92,7 @@ def iter_episode(
     learner = load_learner(folder, index.with_arrival(arrival) if arrival.corrects else index, net_of, names, epochs)
     digests = (part.digest for part in arrival.stored)
     learner.checkpoints = checkpoints(folder, index, "learn", arrival.task, *digests, *arrival.augment, str(epochs))
-    seed, started = learner.episode_seed(), perf_counter()
+    seed, started = learner.episode_seed(), clock.now()
     rows = Counter[str]()
     if arrival.corrects and arrival.fix_train is None:
         return _measure_again(folder, index, arrival)
@@ -112,13 +112,13 @@ def iter_episode(
             seen_by = seen_by or source
         else:
             yield learner.plan(part)
-            started = perf_counter()
+            started = clock.now()
             _, rows = yield from count_rows(learner.iter_learn(part))
         if not (part.part or learner.keep_statistics):
             learner.statistics.pop(arrival.task, None)  # learners have them where no row is kept; a zoo was told not to
         arrival = keep_arrival(folder, arrival, part, learner, seen_by.sees_as if seen_by else next_number(index))
     entries = _entries(learner, known, arrival.task, source, next_number(index), seed)
-    costs = {"seconds": perf_counter() - started, "rows_trained": rows["trained"], "epochs": epochs}
+    costs = {"seconds": (clock.now() - started).seconds, "rows_trained": rows["trained"], "epochs": epochs}
     entries[-1] = changed(entries[-1], **costs)
     return _end_episode(folder, index, arrival, learner, entries, net_of)
 
