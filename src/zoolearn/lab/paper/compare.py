@@ -102,6 +102,19 @@ def precision(run: Results) -> str:
     return named if named != "auto" else "float16" if on_gpu else FLOAT32
 
 
+def commits(runs: Iterable[Results]) -> str:
+    """The commits whose source made runs, each once; with a plus where it was changed."""
+    return ", ".join(dict.fromkeys(map(_commit, runs)))
+
+
+def _commit(run: Results) -> str:
+    commit = run.environment.get("commit")
+    if not isinstance(commit, str):
+        return "unknown"
+    sha, _, dirty = commit.partition("-")
+    return sha[:8] + ("+" if dirty else "")
+
+
 def pair_precisions(runs: Iterable[Results]) -> list[tuple[list[Results], list[Results]]]:
     """Runs that differ in precision only, seed by seed, each the newest: those in float32, and those in another."""
     alike: dict[tuple[str, int], dict[str, dict[int, Results]]] = {}

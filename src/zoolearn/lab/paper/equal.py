@@ -73,7 +73,7 @@ def _memory(budget: str) -> dict[str, Json]:
 BY_CLASS: dict[str, Json] = {"memory_size": 50, "memory_per": "class"}  # 5,000 of 100 classes
 REPLAY: Grid = {"lr": RATES, "memory_batch": (0, 32)}
 GUIDED: Grid = {"lr": RATES, "memory_batch": (64, 256)}
-TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # those of preset beyond that a single net can have
+TRICKS: dict[str, Json] = {"heads": "refit", "flip_tta": True}  # of preset beyond, for a net that is there already
 BEYOND: dict[str, Json] = {**ONE_PASS, **CHAINS, **FLIPS}  # with one chain, a single net that learns on answers
 APART: dict[str, Json] = {  # a chain for each task: nets that share nothing, with all of beyond that such nets can have
     "grow": "warm-start", "chains": 20, "replay": 0.0, "tasks_per_episode": 1, "all_tasks": False,

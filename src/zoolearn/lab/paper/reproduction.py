@@ -17,6 +17,7 @@ from zoolearn.lab.paper.compare import (
     STAND_IN,
     WITHIN,
     cells,
+    commits,
     pair_precisions,
     precision,
     remarks,
@@ -36,8 +37,9 @@ DIFFERENCES = (
     "Accuracy is always that of the test set, after all tasks; forgetting is defined as in the paper, and so is forward "
     "(transfer): the accuracy right after a task is learned, which others call learning accuracy.",
     "Every member of a zoo starts from a seed of its own; the authors' code starts all from one.",
-    "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the code does so. "
-    "Up to b - 1 are drawn from the second episode on; the code draws none in the second and one in the third.",
+    "Past tasks are drawn without repeats and the new task is always trained on: the text leaves both open, the authors' code "
+    "does the same. We draw up to b - 1 past tasks from the second episode on; their code draws none in the second and one in "
+    "the third.",
     "The weights of the draw are exp(loss), as in the text; `--weigh released` gives those of the code, whose mean is over all "
     "tasks of the stream, those not met yet at log C.",
     "One-epoch runs use no augmentation: the released code has none there, although the text says otherwise. Neither choice "
@@ -88,14 +90,15 @@ def front_page(runs: Sequence[Results]) -> str:
         "# Reproduction",
         "",
         f"**{own[WITHIN]} of {own.total()} cells of the paper within one point**; {own[ABOVE]} above, {own[BELOW]} below, "
-        f"{own[STAND_IN]} answered by a stand-in alone, {own[NOT_RUN]} not run.",
+        f"{own[STAND_IN]} answered by a stand-in alone, {own[NOT_RUN]} not run. Some numbers stand in several tables, and the "
+        "forgetting of isolated nets is 0 by definition.",
         "",
         f"Beside them, {others[WITHIN]} of {others.total()} numbers that others published or the paper quotes: "
         f"{others[ABOVE]} above, {others[BELOW]} below, {others[STAND_IN]} by a stand-in, {others[NOT_RUN]} not run.",
         "",
-        "A cell is a number of the paper, in percent, and ours the mean over seeds; *above* and *below* are of the number,",
-        "also where it is forgetting. A *stand-in* has a smaller net, fewer epochs or a part of the data, and reproduces",
-        "nothing. Written by `zoo paper --write REPRODUCTION.md` from the runs in `results/`; nothing is typed by hand.",
+        "A cell is a number of the paper, in percent, and ours the mean over seeds; *above* and *below*: ours is more than a",
+        "point higher or lower (of forgetting, higher is worse). A *stand-in* is a run with a smaller net, fewer epochs or a part",
+        "of the data, and reproduces nothing. Written by `zoo paper --write REPRODUCTION.md` from the runs in `results/`; nothing is typed by hand.",
         "",
         markdown(Table(("table", "cells", *VERDICTS, "page"), counts, labels=1)).replace(
             "\\[", "["
@@ -160,18 +163,19 @@ def _finding(runs: Sequence[Results]) -> list[str]:
     for benchmark in dict.fromkeys(row.spec.benchmark for row in rows):
         here = {row.name: (row, runs_of(row, runs)) for row in rows if row.spec.benchmark == benchmark}
         isolated = here.get("isolated-small", (None, []))[1]
-        rivals = {name: _mean(found) for name, (row, found) in here.items() if found and row.spec.method in ONE_NET}
+        rivals = {name: found for name, (row, found) in here.items() if found and row.spec.method in ONE_NET}
         if isolated and rivals:
-            best = max(rivals, key=lambda name: rivals[name])
-            holds = "yes" if _mean(isolated) > rivals[best] else "no"
-            numbers = (f"{_mean(isolated):.2f}", f"{rivals[best]:.2f} ({best})", str(len(rivals)), holds)
+            best = max(rivals, key=lambda name: _mean(rivals[name]))
+            holds = "yes" if _mean(isolated) > _mean(rivals[best]) else "no"
+            seeds = ", one seed" if len(rivals[best]) == 1 else ""
+            numbers = (f"{_mean(isolated):.2f}", f"{_mean(rivals[best]):.2f} ({best}{seeds})", str(len(rivals)), holds)
             lines.append((benchmark, *numbers))
     if not lines:
         return []
-    header = ("benchmark", "isolated-small", "best with one net", "methods with one net", "isolated is better")
+    header = ("benchmark", "isolated (small-conv)", "best one-net method as published", "methods", "isolated is better")
     return [
-        "As published, with other nets, recipes and memories in the two columns (isolated: `small-conv`, momentum and a cosine;",
-        "the others: in the settings of their papers, a ResNet18 and plain SGD, at most one stored sample a class for most):",
+        "As published, with a ResNet18, plain SGD and at most one stored sample a class for most; isolated nets have `small-conv`,",
+        "momentum and a cosine. This compares publications, the board compares methods:",
         "",
         markdown(Table(header, tuple(lines), labels=1)),
         "",
@@ -247,16 +251,8 @@ def _line(row: Row, runs: Sequence[Results], measure: str, also: Sequence[str]) 
     return (
         *(row.name, row.spec.benchmark, MEASURES[measure], cell.paper_text, cell.text, cell.difference),
         *(percent(group.values(each)) if measure == "average_accuracy" else MISSING for each in also),
-        *(str(len(runs)), minutes, ", ".join(dict.fromkeys(_commit(run) for run in runs))),
+        *(str(len(runs)), minutes, commits(runs)),
     )
-
-
-def _commit(run: Results) -> str:
-    commit = run.environment.get("commit")
-    if not isinstance(commit, str):
-        return "unknown"
-    sha, _, dirty = commit.partition("-")
-    return sha[:8] + ("+" if dirty else "")
 
 
 def _study(study: Study) -> str:
