@@ -32,6 +32,7 @@ from zoolearn.zoo.serve.limits import Limits
 from zoolearn.zoo.serve.live_zoo import LiveZoo, Outdated
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
+from zoolearn.zoo.serve.rows import from_json
 from zoolearn.zoo.serve.server import open_socket
 from zoolearn.zoo.summary import describe_task
 from zoos import HAZY, TASKS, small_zoo
@@ -260,11 +261,18 @@ class TestRoutes:
             for row, problem in (
                 ({"age": 3}, "row 1 lacks the column 'size'; this zoo takes age, size"),
                 ({"age": 3, "sise": 5}, "row 1: unknown column 'sise'; did you mean 'size'"),
-                ({"age": 3, "size": "big"}, "something else than numbers"),
+                ({"age": 3, "size": "big"}, "a text instead of a number in row 1, column 'size'"),
+                ({"age": True, "size": 5}, "true or false instead of a number in row 1, column 'age'"),
+                ({"age": 3, "size": None}, "null instead of a number in row 1, column 'size'"),
             ):
                 refused = client.rows("parity", [row])
                 assert refused.status == 422
                 assert problem in refused.detail
+
+    def test_a_name_of_a_column_may_hold_any_word(self):
+        columns = ("true_rate", "is false")
+        body = json.dumps({"rows": [{"is false": 2, "true_rate": 1}]}).encode()
+        assert from_json(body, (2,), 8, columns).tolist() == [[1, 2]]
 
     def test_an_empty_zoo_is_served_too(self, tmp_path):
         zoolearn.new(tmp_path / "zoo")

@@ -5,6 +5,7 @@ import json
 import re
 import resource
 import struct
+import tracemalloc
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 from PIL import Image
 
 from servers import PATIENCE, Client, form, png, serving
+from zoolearn.zoo.serve.problems import Problem
+from zoolearn.zoo.serve.rows import from_json
 from zoos import TASKS, small_zoo
 
 pytestmark = pytest.mark.slow  # servers are started
@@ -87,6 +90,36 @@ def test_json_that_is_no_rows_is_refused_and_says_what_is_wanted(client, body) -
     assert said.status == 422
     assert re.search(r"rows|at least one", said.detail)
     assert len(said.detail) < 1000
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([[1, 2, 3], [4, "5", 6]], "a text instead of a number in row 2, value 2"),
+        ([[1, 2, 3], [4, 5, [6]]], "a list instead of a number in row 2, value 3"),
+        ([[1, 2, 3], [4, 5, False]], "true or false instead of a number in row 2, value 3"),
+        ([[1, 2, 3], 4], "a number instead of a list in row 2"),
+        ([[1, 2, 3], [4, 5]], "lists of different lengths (3, and 2 in row 2)"),
+        ([[1, 2, 10**400]], "a number beyond 1e+18"),
+        ([[1, 2.5, 10**400]], "a number beyond 1e+18"),
+        ([1, 2, 3], "3 rows of nothing"),
+    ],
+)
+def test_what_is_no_number_is_refused_with_its_place(rows, problem) -> None:
+    with pytest.raises(Problem) as refused:
+        from_json(json.dumps({"rows": rows}).encode(), (3,), 8)
+    assert refused.value.detail == f"the body holds {problem}; this zoo takes rows of 3 finite numbers"
+
+
+def test_a_long_text_among_rows_takes_no_more_memory_than_its_body() -> None:
+    rows = [["x" * 10_000, *[0] * 9], *[[0] * 10] * 99]
+    tracemalloc.start()
+    try:
+        with pytest.raises(Problem):
+            from_json(json.dumps({"rows": rows}).encode(), (10,), 1024)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20  # an array of texts: 40 MB
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

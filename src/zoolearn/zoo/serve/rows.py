@@ -3,6 +3,7 @@
 import io
 import json
 from collections.abc import Sequence
+from itertools import chain
 from math import prod
 from typing import Any, NoReturn
 
@@ -16,6 +17,17 @@ from zoolearn.zoo.inputs.pictures import Undecodable, decode_picture, pixel_coun
 from zoolearn.zoo.serve.problems import Problem
 
 Rows = NDArray[np.uint8] | NDArray[np.float32] | NDArray[np.int16]  # the last: features of texts
+
+KINDS = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    type(None): "null",
+    list: "a list",
+    dict: "an object",
+}
+BEYOND = f"a number beyond {LARGEST:g}"
 
 
 def describe_rows(shape: Shape) -> str:
@@ -37,17 +49,9 @@ def from_json(body: bytes, shape: Shape, most: int, columns: Sequence[str] = ())
     [[2.5, 1.0]]
     """
     given = _read_list(body, "rows", most)
-    if b"true" in body or b"false" in body:  # numpy would take them for 1 and 0
-        raise _other_rows("true or false", shape)
     if any(isinstance(row, dict) for row in given):
         given = [_by_name(row, place, columns, shape) for place, row in enumerate(given, start=1)]
-    try:
-        rows = np.array(given)
-    except (ValueError, OverflowError) as error:
-        raise _other_rows("lists of different lengths", shape) from error
-    if rows.dtype.kind not in "iuf":
-        raise _other_rows("something else than numbers", shape)
-    return _check_rows(rows, shape)
+    return _check_rows(_numbers(given, shape, columns), shape)
 
 
 def texts_from_json(body: bytes, most: int) -> list[str]:
@@ -91,6 +95,47 @@ def _by_name(row: Any, place: int, columns: Sequence[str], shape: Shape) -> list
     return [row[name] for name in columns]
 
 
+def _numbers(given: list[Any], shape: Shape, columns: Sequence[str]) -> NDArray[Any]:
+    """Numbers in lists as an array.
+
+    Types are looked at before: numpy would take true for 1, and make room in every place for the longest of texts.
+    """
+    values, sizes = given, [len(given)]
+    kinds = {*map(type, values)}
+    while kinds == {list} and len(sizes) <= len(shape):
+        lengths = {*map(len, values)}
+        if len(lengths) > 1:
+            place = next(place for place, value in enumerate(values) if len(value) != len(values[0]))
+            where = _place(place, sizes[1:], columns)
+            raise _other_rows(
+                f"lists of different lengths ({len(values[0])}, and {len(values[place])} in {where})", shape
+            )
+        sizes += lengths
+        values = list(chain.from_iterable(values))
+        kinds = {*map(type, values)}
+    wanted = {list} if list in kinds and len(sizes) <= len(shape) else {int, float}
+    if strange := kinds - wanted:
+        place = next(place for place, value in enumerate(values) if type(value) in strange)
+        instead = f"{KINDS[type(values[place])]} instead of {'a list' if list in wanted else 'a number'}"
+        raise _other_rows(f"{instead} in {_place(place, sizes[1:], columns)}", shape)
+    try:
+        return np.array(values, np.float64 if float in kinds else np.int64).reshape(sizes)
+    except OverflowError as error:
+        raise _other_rows(BEYOND, shape) from error
+
+
+def _place(place: int, sizes: Sequence[int], columns: Sequence[str]) -> str:
+    """The place of a value among those of all rows, in words; `sizes` are those of a row.
+
+    >>> _place(5, [3], ()), _place(5, [3], ("a", "b", "c")), _place(5, [], ())
+    ('row 2, value 3', "row 2, column 'c'", 'row 6')
+    """
+    row, value = divmod(place, prod(sizes))
+    if not sizes:
+        return f"row {row + 1}"
+    return f"row {row + 1}, {f'column {columns[value]!r}' if [*sizes] == [len(columns)] else f'value {value + 1}'}"
+
+
 def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"it holds {name}")
 
@@ -109,7 +154,7 @@ def _check_rows(rows: NDArray[Any], shape: Shape) -> Rows:
     with np.errstate(over="ignore"):
         features = rows.astype(np.float32, copy=False)
     if not bool((np.abs(features) <= LARGEST).all()):  # False for NaN too
-        raise _other_rows(f"NaN, an infinity, or a number beyond {LARGEST:g}", shape)
+        raise _other_rows(f"NaN, an infinity, or {BEYOND}", shape)
     return features
 
 
