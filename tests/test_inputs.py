@@ -1,6 +1,7 @@
 """People's data: folders of images, arrays, tables and saved data sets, read as they are meant or refused by name."""
 
 import io
+import tracemalloc
 import zipfile
 from pathlib import Path
 from threading import Event
@@ -570,6 +571,20 @@ def test_a_line_is_counted_as_an_editor_counts_it(tmp_path) -> None:
     (tmp_path / "rows.csv").write_text('age,class\n\n1,"two\nlines"\n\n3\n')
     with pytest.raises(DataError, match="line 6: 1 values for 2 columns"):
         open_source(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize("line", ["1,words,{}", "1,{},words"], ids=["label", "note"])
+def test_a_long_cell_takes_no_more_memory_than_its_file(tmp_path, line) -> None:
+    long = "x" * 10_000
+    (tmp_path / "t.csv").write_text("\n".join(["a,note,label", *["1,words,words"] * 999, line.format(long)]))
+    tracemalloc.start()
+    try:
+        source = open_source(tmp_path / "t.csv", Columns(ignore=("note",)))
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20  # with as much room in every cell: 40 MB
+    finally:
+        tracemalloc.stop()
+    assert source.labels == ["words"] * 999 + [long if line.endswith("{}") else "words"]
+    assert source.columns == ("a",)
 
 
 def test_a_zoo_of_images_says_that_a_table_of_numbers_is_none(tmp_path) -> None:

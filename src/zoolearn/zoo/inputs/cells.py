@@ -50,8 +50,9 @@ def labels_of(where: str, name: str, values: NDArray[Any], rows: Sequence[int]) 
         )
     numbers, strange = _read_numbers(values)
     _check_quantity(where, name, numbers if not strange else np.empty(0, np.float32))
-    plain = np.array([str(value) for value in values.tolist()]) if values.dtype.kind == "O" else values
-    return read_labels(plain, f"{where}, column {name!r}")
+    if values.dtype.kind == "O":
+        return [compose(str(value)) for value in values.tolist()]
+    return read_labels(values, f"{where}, column {name!r}")
 
 
 def read_labels(values: NDArray[Any], what: str) -> list[str]:

@@ -206,5 +206,6 @@ def read_csv(path: Path, fewest: int) -> tuple[Table, list[int]]:
     if not rows:
         raise DataError(f"{path} has a header but no rows")
     cells = zip(*(row for _, _, row in rows), strict=True)
-    table = {name: np.array(values) for name, values in zip(header, cells, strict=True)}
+    columns = zip(header, cells, strict=True)
+    table = {name: np.array(values, object) for name, values in columns}  # else each cell takes as much as the longest
     return table, [place for place, _, _ in rows]
