@@ -33,7 +33,7 @@ from zoolearn.zoo.serve.live_zoo import LiveZoo, Outdated
 from zoolearn.zoo.serve.page import shell
 from zoolearn.zoo.serve.problems import Problem
 from zoolearn.zoo.serve.rows import from_json
-from zoolearn.zoo.serve.server import open_socket
+from zoolearn.zoo.serve.server import open_socket, own_names
 from zoolearn.zoo.summary import describe_task
 from zoos import HAZY, TASKS, small_zoo
 
@@ -329,6 +329,10 @@ class TestWhereRequestsComeFrom:
     @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:99", "127.0.0.1", "[::1]:8000"])
     def test_names_of_this_machine_are_fine(self, client, host):
         assert client.get("/tasks", Host=host).status == 200
+
+    @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "127.1"])
+    def test_a_server_answers_to_the_address_that_it_was_given(self, host):
+        assert own_names(host) == {"localhost", "127.0.0.1", "[::1]", host}
 
     def test_pages_of_other_sites_cannot_post(self, client):
         body = json.dumps({"rows": X[:1].tolist()})

@@ -197,4 +197,6 @@ def own_names(host: str, names: Sequence[str] = ("localhost", "127.0.0.1", "[::1
     >>> own_names("0.0.0.0"), sorted(own_names("127.0.0.1"))
     (None, ['127.0.0.1', '[::1]', 'localhost'])
     """
-    return set(names) if host in ("localhost", "::1") or host.startswith("127.") else None
+    if host.startswith("127."):
+        return {*names, host}
+    return set(names) if host in ("localhost", "::1") else None
