@@ -71,6 +71,8 @@ def test_help_fits_a_terminal_of_80_columns(words, capsys, monkeypatch):
         (["tune", "isolated", *QUICK, "--validation", "0"], "validation is 0 percent"),
         (["sweep", "isolated", *QUICK, "--vary", "seed=1,2"], "give --seeds N"),
         (["run", "isolated", *QUICK, "--threads", "1000000"], "threads is 1000000; give 1 to 1024"),
+        (["compare", "my-zoo", "--threads", "-1"], "threads is -1; give 1 to 1024"),
+        (["compare", "my-zoo", "--threads", "0"], "threads is 0; give 1 to 1024"),
     ],
 )
 def test_nonsense_is_refused_before_any_work(words, message, capsys, tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import torch
 from zoolearn.cli import output
 from zoolearn.cli.bars import continues, follow
 from zoolearn.cli.flags import ZooPath, command_line, flag, parse
-from zoolearn.cores import default_threads
+from zoolearn.cores import check_threads, default_threads
 from zoolearn.files import save_text
 from zoolearn.lab.beside import beside_figure, beside_table
 from zoolearn.lab.plots import save_figures
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str]) -> None:
     """Trains the rivals one after another, and shows all."""
     options = parse(CompareOptions, arguments, "zoo compare", IDEA)
     check_epochs(options.epochs)
-    torch.set_num_threads(options.threads or default_threads())
+    threads = default_threads() if options.threads is None else options.threads
+    check_threads(threads)
+    torch.set_num_threads(threads)
     console = output.console()
     zoo = Zoo(options.folder)
     out = options.out or Path("runs") / f"compare-{zoo.path.resolve().name}"
