@@ -116,6 +116,16 @@ def test_features_of_a_task_have_mean_square_one_and_the_labels_of_its_pictures(
         FeatureCache(Extractor.of_function(lambda texts: [[1.0] for _ in texts]), tmp_path)
 
 
+def test_no_pictures_have_no_features(counted, tmp_path) -> None:
+    _, extractor = counted
+    cache = FeatureCache(extractor, tmp_path)
+    nothing = Examples(pixels(0), torch.empty(0, dtype=torch.int64))
+    for steps, dtype in ((True, torch.int16), (False, torch.float32)):
+        made = cache.examples(nothing, steps=steps)
+        assert made.x.shape == (0, 2 * SIZE)
+        assert made.x.dtype == dtype
+
+
 def test_a_run_of_heads_from_statistics_learns_the_rows_that_a_zoo_on_features_keeps(tmp_path) -> None:
     path = tmp_path / "toy.onnx"
     path.write_bytes(toy_file(size=SIZE, features=30))

@@ -57,7 +57,8 @@ class FeatureCache:
                 self._keep(made)
                 made = {}
         self._keep(made)
-        return np.stack([self.known[digest] for digest in digests])
+        rows = np.array([self.known[digest] for digest in digests], np.int16)
+        return rows.reshape(len(digests), self.extractor.num_features)  # of no pictures, too
 
     def examples(self, examples: Examples, title: str = "features", *, steps: bool = False) -> Examples:
         """Examples with features in place of pictures: stored rows (`steps`), or scaled to a mean square of one."""
