@@ -341,6 +341,13 @@ def test_what_cannot_be_used_is_one_clear_error(
     assert not Path("none").exists()
 
 
+def test_a_comma_may_end_the_name_of_a_folder_and_no_list_of_names(capsys: pytest.CaptureFixture[str]) -> None:
+    zoo("run", *MINE, *BRIEF, "--out", "runs/a,")
+    assert Results.load(Path("runs/a,")).finished
+    for words in (("sweep", *MINE, "--vary", "strength=1,"), ("tune", *MINE, "--space", "strength=1,")):
+        assert "'1,' has a comma with nothing behind it" in refused(capsys, *words, *BRIEF)
+
+
 def test_a_zoo_with_code_of_ones_own_is_judged_where_it_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     zoo("run", "model-zoo", "own_bench.py:stream", *BRIEF, "--out", "zoo")
     assert "name the function that made it, or the zoo folder (--benchmark FILE.py:NAME)" in refused(

@@ -15,7 +15,7 @@ from zoolearn.cli.folders import is_zoo
 from zoolearn.data.benchmarks import BENCHMARKS, CUTS
 from zoolearn.errors import SettingsError
 from zoolearn.files import Json
-from zoolearn.runs.own import Own, is_place, split_names
+from zoolearn.runs.own import Own, is_place, split_at_commas
 
 PLACE = re.compile(r"\w:[A-Za-z_]\w*$")
 PLAIN = (bool, int, float, str)  # what a flag and a record can say
@@ -63,7 +63,7 @@ OPTIONS = tuple(option.name for option in fields(BenchmarkOptions) if option.nam
 def find_places(arguments: Sequence[str]) -> list[str]:
     """The words and parts of words that are places of code."""
     ends = [word.split("=", count)[-1] for word in arguments for count in range(word.count("=") + 1)]
-    parts = [part for end in ends for part in split_names(end)]
+    parts = [part for end in ends for part in split_at_commas(end)]
     return list(dict.fromkeys(part for part in parts if PLACE.search(part)))
 
 

@@ -36,10 +36,24 @@ def is_place(word: str) -> bool:
 
 
 def split_names(words: str) -> list[str]:
-    """Names and places separated by commas; a comma in the path of an existing file does not separate.
+    """Names and places separated by commas; raises if there is none behind a comma.
 
     >>> split_names("er, mine.py:Lwf")
     ['er', 'mine.py:Lwf']
+    """
+    found = split_at_commas(words)
+    if "" in found[1:]:
+        raise SettingsError(
+            f"{words!r} has a comma with nothing behind it; separate names by a comma without a space, as in er,ewc"
+        )
+    return found
+
+
+def split_at_commas(words: str) -> list[str]:
+    """The parts of any words; a comma in the path of an existing file does not separate.
+
+    >>> split_at_commas("runs/a,")
+    ['runs/a', '']
     """
     parts, found = words.split(","), []
     while parts:
@@ -47,10 +61,6 @@ def split_names(words: str) -> list[str]:
         count = next(whole, 1)
         found.append(",".join(parts[:count]).strip())
         del parts[:count]
-    if "" in found[1:]:
-        raise SettingsError(
-            f"{words!r} has a comma with nothing behind it; separate names by a comma without a space, as in er,ewc"
-        )
     return found
 
 
