@@ -40,6 +40,7 @@ from zoos import HAZY, TASKS, small_zoo
 pytestmark = pytest.mark.slow  # servers are started
 
 X = TASKS[0].test.x
+GUIDE = Path(__file__).parents[1] / "docs" / "serving.md"
 
 
 @pytest.fixture(scope="module")
@@ -669,11 +670,18 @@ class TestCommand:
         with started(["-m", "zoolearn", "serve", folder, "--port", "0"], ZOO_TOKEN="open-sesame") as run:
             first = run.stdout.readline()
             port = int(re.search(r"2 tasks at http://127\.0\.0\.1:(\d+)/", first)[1])
+            shown = first.strip().replace(f"{folder}:", "birds:").replace(f":{port}/", ":8000/")
+            assert shown in GUIDE.read_text(encoding="utf-8")
             assert Client(None, port).get("/tasks").status == 401
             assert Client(None, port, "open-sesame").rows("stripes", X[:1].tolist()).status == 200
             run.send_signal(getattr(signal, name))
             assert run.wait(PATIENCE) in (0, 130, -getattr(signal, name))
             assert "Traceback" not in run.stderr.read()
+
+    def test_one_task_is_no_tasks(self, tmp_path):
+        zoo = small_zoo(tmp_path / "zoo", TASKS[:1])
+        with started(["-m", "zoolearn", "serve", zoo.path, "--port", "0"]) as run:
+            assert run.stdout.readline().startswith(f"{zoo.path}: 1 task at http://127.0.0.1:")
 
     def test_a_fit_under_way_does_not_keep_it_from_stopping(self, folder):
         with started(["-c", FITTING, "serve", folder, "--port", "0"]) as run:

@@ -113,7 +113,7 @@ def test_a_zoo_learns_and_is_served_with_its_pages(installed):
     installed.zoo("new zoo --backbone mlp-100 --epochs 1", "learn zoo stripes stripes.npz")
     with installed.start(sys.executable, "-m", "zoolearn", "serve", "zoo", "--port", "0") as server:
         try:
-            port = re.search(r"zoo: 1 tasks at http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
+            port = re.search(r"zoo: 1 task at http://127\.0\.0\.1:(\d+)/", server.stdout.readline())
             assert port is not None, server.stderr.read()
             client = Client(None, int(port[1]))
             for path, script in (("/", "zoo.js"), ("/docs", "docs.js")):

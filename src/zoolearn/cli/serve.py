@@ -9,6 +9,7 @@ from pathlib import Path
 
 from zoolearn.cli.flags import ZooPath, flag, parse
 from zoolearn.errors import MissingData, SettingsError
+from zoolearn.words import plural
 
 IDEA = """Serve a zoo: predictions over HTTP, and a page that shows what it knows. New episodes are picked up as they come.
 
@@ -72,7 +73,8 @@ def main(arguments: Sequence[str]) -> None:
     server = make_server(make_app(service, token=token, hosts=names), service)
     port = socket.getsockname()[1]
     shown = f"[{options.host}]" if ":" in options.host else options.host
-    print(f"{options.folder}: {len(service.index.tasks)} tasks at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
+    tasks = plural(len(service.index.tasks), "task")
+    print(f"{options.folder}: {tasks} at http://{shown}:{port}/ (Ctrl-C stops it)", flush=True)
     if names is None and token is None:
         print("Anyone who reaches this machine can ask the zoo and see its page; --token makes it private", flush=True)
     try:
