@@ -296,6 +296,18 @@ def test_names_are_spelled_with_joiners_as_persian_and_emoji_want_them(tmp_path,
     assert task in capsys.readouterr().out
 
 
+def test_columns_are_named_with_joiners_in_every_later_command_too(tmp_path, capsys) -> None:
+    column = "\u0645\u06cc\N{ZERO WIDTH NON-JOINER}\u062e"
+    (tmp_path / "rows.csv").write_text(f"{column},label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(20)))
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+    zoo.learn_from("nails", tmp_path / "rows.csv")
+    assert zoolearn.open(zoo.path).settings.columns == (column,)
+    cli.main(["show", str(zoo.path)])
+    assert "nails" in capsys.readouterr().out
+    cli.main(["undo", str(zoo.path)])
+    assert not zoolearn.open(zoo.path).tasks
+
+
 def test_a_run_and_a_zoo_are_each_told_from_the_other(tmp_path) -> None:
     small_zoo(tmp_path / "zoo", TASKS[:1])
     zoolearn.run(zoolearn.Isolated(backbone=mlp_100, recipe=TINY), TASKS[:1], out=tmp_path / "run")

@@ -10,6 +10,7 @@ from zoolearn.errors import SettingsError, StoreError, unknown_name
 from zoolearn.files import Json
 from zoolearn.methods.model_zoo import GROW
 from zoolearn.training.recipe import Recipe
+from zoolearn.words import is_printable
 from zoolearn.zoo.settings import LARGEST_INPUT, OF_RECIPE, Name, ZooSettings
 
 
@@ -70,5 +71,5 @@ def _names_in(features: Mapping[str, Json]) -> list[str]:
 
 def _check_printable(names: Iterable[str]) -> None:
     for name in names:
-        if not name.isprintable():
+        if not is_printable(name):
             raise ValueError(f"a name is {name!r}, which is not safe to print")
