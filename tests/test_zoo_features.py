@@ -241,6 +241,16 @@ def test_a_file_that_is_no_extractor_is_refused_and_nothing_is_made(tmp_path):
     assert not (tmp_path / "zoo").exists()
 
 
+@pytest.mark.parametrize("name", [f"{'n' * 200}.onnx", "net\N{NO-BREAK SPACE}v2.onnx"], ids=["long", "odd"])
+def test_a_file_of_a_name_that_no_zoo_records_is_refused_before_it_is_used(extractor, tmp_path, name):
+    path = shutil.copy(extractor, tmp_path / name)
+    with pytest.raises(DataError, match="give it a name of 1 to 200 printable characters"):
+        Given.of(path)
+    with pytest.raises(DataError, match="a file or function of features is named"):
+        zoolearn.new(tmp_path / "another", features=path)
+    assert not (tmp_path / "another").exists()
+
+
 def refused(zoo, task, error=DataError, **options):
     before = contents(zoo.path)
     with pytest.raises(error) as told:

@@ -9,7 +9,7 @@ from msgspec.structs import replace as changed
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.journal import Chain
-from zoolearn.zoo.intake.intake import check_name
+from zoolearn.zoo.intake.naming import check_name
 from zoolearn.zoo.learning.episode import now
 
 Value = TypeVar("Value")

@@ -21,6 +21,7 @@ from zoolearn.features.resize import resize
 from zoolearn.files import Json
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.inputs.tables import Columns
+from zoolearn.zoo.intake.naming import check_odd_name
 from zoolearn.zoo.settings import Names, ZooSettings
 
 Features = (
@@ -34,6 +35,9 @@ class Given:
 
     extractor: Extractor
     content: bytes | None
+
+    def __post_init__(self) -> None:
+        check_odd_name("file or function of features", self.extractor.name)
 
     @classmethod
     def of(cls, features: Features, size: int | None = None) -> "Given":

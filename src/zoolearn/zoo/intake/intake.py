@@ -14,7 +14,6 @@ from zoolearn.features import Extractor, embed_inputs
 from zoolearn.nets.backbones import Shape
 from zoolearn.nets.net import flip_is_safe
 from zoolearn.training.step import Step
-from zoolearn.words import JOINERS, is_printable
 from zoolearn.zoo.disk.arrivals import Arrival, Rows, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
 from zoolearn.zoo.disk.index import Index
@@ -26,8 +25,9 @@ from zoolearn.zoo.intake.extracting import row_ids, to_rows
 from zoolearn.zoo.intake.growth import Growth, NewClasses, check_spaces, note_similar
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.leaks import Fingerprints, digest_rows, store_digests
+from zoolearn.zoo.intake.naming import check_name, check_odd_name
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
-from zoolearn.zoo.settings import LONGEST_NAME, ZooSettings
+from zoolearn.zoo.settings import ZooSettings
 
 ROWS_AT_ONCE = 1024
 
@@ -74,7 +74,7 @@ def iter_take_in(
     All rows are read before they are split, so that unreadable ones leave every class its share of held-out rows,
     and copies stay on one side.
     """
-    _check_odd_name("task", name)
+    check_odd_name("task", name)
     growth = find_growth(index, name, data)
     classes = _classes(index, name, data, growth, new_classes)
     entry = index.tasks.get(name, TaskEntry(name, ()))
@@ -82,7 +82,7 @@ def iter_take_in(
         check_counts(data, class_numbers(data, classes), classes, entry.classes)
     look = data.look()
     for column in look.columns:
-        _check_odd_name("column", column)
+        check_odd_name("column", column)
     settings = index.settings.settle(look)
     kinds = _augmentation(augment, settings.stored_shape) if growth is None else _same_augmentation(augment, entry)
     read = []
@@ -170,7 +170,7 @@ def store_task(
     """Stores a new task of tensors; returns the index with completed settings, and the arrival."""
     check_name(task.name, index)
     for name in task.classes:
-        _check_odd_name("class", name)
+        check_odd_name("class", name)
     check_spaces(task.classes)
     settings = _complete_settings(task, index.settings) if not index.tasks else index.settings
     found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
@@ -217,26 +217,11 @@ def open_task(task: Task) -> tuple[Source, Source | None]:
     return train, test if len(test) else None
 
 
-def check_name(name: str, index: Index) -> None:
-    """Raises if a task's name is taken or cannot be displayed."""
-    _check_odd_name("task", name)
-    if name in index.tasks:
-        raise DataError(
-            f"task {name!r} was learned already; give the new one another name, or forget the old one first"
-        )
-
-
-def _check_odd_name(kind: str, name: str) -> None:
-    if not name.strip(f" {JOINERS}") or not is_printable(name) or len(name) > LONGEST_NAME:
-        shown = f"{name[:80]!r}... ({len(name)} characters)" if len(name) > LONGEST_NAME else repr(name)
-        raise DataError(f"a {kind} is named {shown}; give it a name of 1 to {LONGEST_NAME} printable characters")
-
-
 def _labels(source: Source) -> Sequence[str]:
     if source.labels is None or not len(source):
         raise DataError(f"{source.where} holds no labelled rows")
     for label in set(source.labels):
-        _check_odd_name("class", label)
+        check_odd_name("class", label)
     return source.labels
 
 

@@ -15,7 +15,8 @@ from starlette.routing import Match
 from zoolearn.errors import DataError, UnknownTask
 from zoolearn.files import Json
 from zoolearn.zoo.answers.recognition import check_recognisable
-from zoolearn.zoo.intake.intake import check_growable, check_name
+from zoolearn.zoo.intake.intake import check_growable
+from zoolearn.zoo.intake.naming import check_name
 from zoolearn.zoo.serve.guard import HEALTH, READY, SLASH, Guard
 from zoolearn.zoo.serve.limits import limit_body
 from zoolearn.zoo.serve.messages import (
