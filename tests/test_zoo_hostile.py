@@ -6,6 +6,7 @@ import os
 import re
 import struct
 from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import zoolearn
 from toys import contents
-from zoolearn.errors import StoreError, ZooError
+from zoolearn.errors import SettingsError, StoreError, ZooError
 from zoolearn.files import load_json, save_json
 from zoolearn.training.fit import run_to_end
 from zoos import TASKS, answers, small_zoo
@@ -335,6 +336,19 @@ def test_a_head_that_could_not_be_read_again_is_not_written(tmp_path, monkeypatc
     assert zoolearn.open(empty.path).generation == empty.generation, "it can still be opened, and is as it was"
     with pytest.raises(StoreError, match="more than any zoo's head"):
         zoolearn.open(zoo.path)
+
+
+@pytest.mark.parametrize("wrong", ["n" * 201, "net\N{NO-BREAK SPACE}v2"], ids=["long", "odd"])
+@pytest.mark.parametrize("part", ["settings", "chosen"])
+def test_settings_that_could_not_be_read_again_are_not_written(zoo, part, wrong) -> None:
+    before, folder = (zoo / "zoo.json").read_bytes(), zoolearn.open(zoo).folder
+    with (
+        pytest.raises(SettingsError, match=r"could not be read again: .*nothing was changed"),
+        folder.begin_change() as index,
+    ):
+        folder.commit(replace(index, **{part: replace(getattr(index, part), weigh=wrong)}))
+    assert (zoo / "zoo.json").read_bytes() == before
+    zoolearn.open(zoo).undo()
 
 
 @pytest.mark.parametrize("name", [".lock", "checkpoints", "data", "index", "incoming"])

@@ -1,4 +1,4 @@
-"""Reads a zoo's settings from its folder without trusting them: types, bounds and consistency are checked."""
+"""Settings of a zoo to and from its folder: types, bounds and consistency are checked on both ways."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -13,17 +13,35 @@ from zoolearn.training.recipe import Recipe
 from zoolearn.words import is_printable
 from zoolearn.zoo.settings import LARGEST_INPUT, OF_RECIPE, Name, ZooSettings
 
+UNREADABLE = (msgspec.ValidationError, SettingsError, TypeError, ValueError)
+
 
 def read_settings(record: Json, where: str) -> ZooSettings:
     """Settings from a JSON record; errors name `where` it is."""
     try:
-        _check_words(record, [setting.name for setting in fields(ZooSettings) if not setting.metadata.get("is_new")])
-        settings = msgspec.convert(record, ZooSettings)
-        _check_recipe(settings.recipe)
-        _check_grow(settings.grow)
-        _check_inputs(settings)
-    except (msgspec.ValidationError, SettingsError, TypeError, ValueError) as error:
+        return _read(record)
+    except UNREADABLE as error:
         raise StoreError(f"{where}: {error}; the file is damaged or was not written by zoolearn") from error
+
+
+def write_settings(settings: ZooSettings) -> Json:
+    """Settings as a JSON record; raises on what `read_settings` would not take, before a folder is lost to it."""
+    record: Json = msgspec.to_builtins(settings)
+    try:
+        _read(record)
+    except UNREADABLE as error:
+        raise SettingsError(
+            f"the settings of the zoo could not be read again: {error}; nothing was changed, give others"
+        ) from error
+    return record
+
+
+def _read(record: Json) -> ZooSettings:
+    _check_words(record, [setting.name for setting in fields(ZooSettings) if not setting.metadata.get("is_new")])
+    settings = msgspec.convert(record, ZooSettings)
+    _check_recipe(settings.recipe)
+    _check_grow(settings.grow)
+    _check_inputs(settings)
     return settings
 
 

@@ -26,7 +26,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.index_checks import check_index, check_printable
 from zoolearn.zoo.disk.journal import Chain, Journal, Mark
 from zoolearn.zoo.disk.records import Records
-from zoolearn.zoo.read_settings import read_settings
+from zoolearn.zoo.read_settings import read_settings, write_settings
 
 FORMAT = 4
 HEAD, JOURNALS = "zoo.json", "index"
@@ -148,12 +148,13 @@ class IndexFiles:
         if index.records.stored is not self.episodes.records.lines:
             index = replace(index, records=Records(new=[*index.records]))
         check_index(index, "the new index", index.records.kept)
+        chosen, settings = write_settings(index.chosen), write_settings(index.settings)
         marks = self.episodes.write(index.records, index.generation)
         head = {
             "format": FORMAT,
             "generation": index.generation,
-            "chosen": msgspec.to_builtins(index.chosen),
-            "settings": msgspec.to_builtins(index.settings),
+            "chosen": chosen,
+            "settings": settings,
             **msgspec.to_builtins(marks),
             "log": msgspec.to_builtins(self.log.write(index.log, index.generation)),
             "before": self._kept(index),
