@@ -346,6 +346,15 @@ def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, m
         next(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
+def test_what_is_wrong_with_an_index_that_is_in_no_file_yet_is_not_said_of_a_file(tmp_path) -> None:
+    zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
+    with (
+        pytest.raises(StoreError, match="the log is not printable; nothing was changed"),
+        zoo.folder.begin_change() as index,
+    ):
+        zoo.folder.commit(index.with_log("made\N{NO-BREAK SPACE}again", "now"))
+
+
 def test_rows_that_were_altered_are_not_copied_into_a_distilled_zoo(tmp_path) -> None:
     zoo = small_zoo(tmp_path / "zoo")
     victim = zoo.path / "data" / f"{zoo.tasks[TASKS[0].name].arrivals[0].test.x.digest}.bin"

@@ -10,6 +10,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.records import About, Records
 from zoolearn.zoo.settings import ZooSettings
 
+NEW = "the new index"  # where a problem is that is in no file yet
 LARGEST_TENSOR = 1 << 46  # values; a limit for files of strangers, not of nature
 
 
@@ -26,12 +27,12 @@ def check_index(index: Index, where: str, known: int = 0) -> None:
     for name in {name for about in abouts for name in (about.task, *about.losses, *about.others) if name is not None}:
         problem = _wrong_task(index, name)
         if problem is not None:
-            raise StoreError(f"{where}: {problem} ({name!r}); the file was altered, restore it from a copy")
+            raise _refusal(where, f"{problem} ({name!r})")
     numbers = [number for about in abouts for number in about.members]
     if sorted({*numbers}) != numbers or (
         known and numbers and numbers[0] <= max(index.records.members[: -len(numbers)], default=0)
     ):
-        raise StoreError(f"{where}: members are not in order; the file was altered, restore it from a copy")
+        raise _refusal(where, "members are not in order")
 
 
 def _wrong_task(index: Index, name: str) -> str | None:
@@ -50,7 +51,7 @@ def check_record(records: Records, settings: ZooSettings, record: Record, place:
     for member in record.members:
         problem = problem or _wrong_member(member, records, place)
     if problem is not None:
-        raise StoreError(f"{where}: episode {place + 1}: {problem}; the file was altered, restore it from a copy")
+        raise _refusal(where, f"episode {place + 1}: {problem}")
 
 
 def _wrong_episode(records: Records, record: Record, place: int) -> str | None:
@@ -119,7 +120,12 @@ def _are_pairs(fixes: Fixes) -> bool:
 def check_printable(entry: LogEntry, where: str) -> None:
     """Raises if a line of the log is not printable."""
     if not is_printable(f"{entry.when}{entry.did}{entry.task or ''}{entry.detail}"):
-        raise StoreError(f"{where}: the log is not printable; the file was altered, restore it from a copy")
+        raise _refusal(where, "the log is not printable")
+
+
+def _refusal(where: str, problem: str) -> StoreError:
+    way = "nothing was changed; please report this" if where == NEW else "the file was altered, restore it from a copy"
+    return StoreError(f"{where}: {problem}; {way}")
 
 
 def _is_hex(text: str) -> bool:

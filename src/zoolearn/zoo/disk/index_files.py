@@ -23,7 +23,7 @@ from zoolearn.zoo.disk.arrivals import Stored
 from zoolearn.zoo.disk.entries import LogEntry
 from zoolearn.zoo.disk.episode_files import EpisodeFiles, HeadState
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.disk.index_checks import check_index, check_printable
+from zoolearn.zoo.disk.index_checks import NEW, check_index, check_printable
 from zoolearn.zoo.disk.journal import Chain, Journal, Mark
 from zoolearn.zoo.disk.records import Records
 from zoolearn.zoo.read_settings import read_settings, write_settings
@@ -147,7 +147,7 @@ class IndexFiles:
         """Commits an index; returns it as it is stored now."""
         if index.records.stored is not self.episodes.records.lines:
             index = replace(index, records=Records(new=[*index.records]))
-        check_index(index, "the new index", index.records.kept)
+        check_index(index, NEW, index.records.kept)
         chosen, settings = write_settings(index.chosen), write_settings(index.settings)
         marks = self.episodes.write(index.records, index.generation)
         head = {
