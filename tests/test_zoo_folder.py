@@ -346,6 +346,12 @@ def test_a_distillation_that_was_stopped_is_done_by_the_same_command(tmp_path, m
         next(iter_distil_zoo(zoo, tmp_path / "small"))
 
 
+def test_a_zoo_in_a_folder_of_an_odd_name_is_distilled_and_the_log_shows_the_name_as_far_as_it_can_be(tmp_path) -> None:
+    zoo = small_zoo(tmp_path / "my\N{NO-BREAK SPACE}zoo", TASKS[:1])
+    small = run_to_end(iter_distil_zoo(zoo, tmp_path / "small", epochs=1))
+    assert "distilled from my?zoo" in [line.detail for line in small.folder.read_log()]
+
+
 def test_what_is_wrong_with_an_index_that_is_in_no_file_yet_is_not_said_of_a_file(tmp_path) -> None:
     zoo = zoolearn.new(tmp_path / "zoo", epochs=1)
     with (

@@ -14,6 +14,15 @@ def is_printable(text: str) -> bool:
     return "".join(letter for letter in text if letter not in JOINERS).isprintable()
 
 
+def printable(text: str) -> str:
+    r"""A text that can be shown: a question mark for each letter that cannot.
+
+    >>> printable("my\u00a0zoo")
+    'my?zoo'
+    """
+    return "".join(letter if is_printable(letter) else "?" for letter in text)
+
+
 def plural(count: int, word: str, words: str | None = None) -> str:
     """A number with its word.
 

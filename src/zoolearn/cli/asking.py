@@ -12,7 +12,7 @@ from torch import Tensor
 
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.files import Json
-from zoolearn.words import is_printable, plural
+from zoolearn.words import plural
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import Block, Columns, iter_blocks
 from zoolearn.zoo.inputs.pictures import SUFFIXES
@@ -88,8 +88,3 @@ def _blocks(zoo: Zoo, inputs: Sequence[Path], columns: Columns) -> Iterator[tupl
 
 def _is_picture(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.is_dir()
-
-
-def printable(name: str) -> str:
-    """A name that can be shown on a terminal."""
-    return "".join(letter if is_printable(letter) else "?" for letter in name)

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zoolearn.cli.asking import check_question, print_answers, printable
+from zoolearn.cli.asking import check_question, print_answers
 from zoolearn.cli.flags import IgnoredColumns, Inputs, ZooPath, flag, parse
 from zoolearn.files import Json
+from zoolearn.words import printable
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.answers.recognition import check_recognisable
 from zoolearn.zoo.inputs import Columns

@@ -11,13 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from zoolearn.cli import output
-from zoolearn.cli.asking import printable
 from zoolearn.cli.bars import follow
 from zoolearn.cli.columns import make_table
 from zoolearn.cli.flags import IgnoredColumns, LabelColumn, LabelsFile, TaskName, ZooPath, about, flag, parse
 from zoolearn.cli.scores import format_interval, show_calibration, show_confusion, show_scores
 from zoolearn.files import Json
-from zoolearn.words import plural
+from zoolearn.words import plural, printable
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.inputs import open_source
 from zoolearn.zoo.learning.evaluation import Tested

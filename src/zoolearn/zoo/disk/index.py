@@ -11,6 +11,7 @@ from msgspec.structs import replace as changed
 
 from zoolearn.errors import UnknownTask, unknown_name
 from zoolearn.methods.ensemble import first_counted
+from zoolearn.words import printable
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.entries import EpisodeEntry, LogEntry, Measure, MemberEntry, Record
 from zoolearn.zoo.disk.journal import Chain
@@ -222,8 +223,8 @@ class Index:
         return kept or name in self.settings.files or self.records.names_file(name)
 
     def with_log(self, did: str, when: str, task: str | None = None, detail: str = "") -> "Index":
-        """The next generation, with one more line in the log."""
-        log = self.log.append(LogEntry(when, did, task, detail))
+        """The next generation, with one more line in the log; a detail may hold names of folders, which may be odd."""
+        log = self.log.append(LogEntry(when, did, task, printable(detail)))
         return replace(self, generation=self.generation + 1, log=log, before=None)
 
 
