@@ -268,6 +268,45 @@ def test_where_no_rows_are_kept_held_out_ones_are_purged_and_every_net_stays(tmp
     assert zoo.scores("garden").rows == len(FIRST.test) + len(EGRET.test) - 1
 
 
+@pytest.mark.parametrize("settings", [*GRID, {"replay": 0.1}], ids=["paper", "replay", "warm", "little"])
+def test_purging_held_out_rows_trains_nothing_again_and_no_other_answer_changes(tmp_path, settings, capsys):
+    zoo = garden(tmp_path / "zoo", **settings)
+    zoo.learn(EGRET, new_classes=["egret"])
+    nets, saids = [member.file for member in zoo.members], answers(zoo, [*OTHERS, FIRST])
+    counted = [arrival.statistics for arrival in zoo.index.arrivals]
+    measures = {name: zoo.measure(name) for name in ("stripes", "dots")}
+    row = next(row for row in zoo.stored_rows("garden") if row.side == "test")
+    gone = zoo.task("garden").test.x[row.place].numpy().tobytes()
+    (tmp_path / "gone.csv").write_text(f"row,label\n{row.number},\n")
+    told = said(capsys, "correct", str(zoo.path), "garden", str(tmp_path / "gone.csv"), "--purge", "--yes")
+    assert "nothing is trained again: only held-out rows change" in told
+    assert "members trained again" not in told
+    zoo = zoolearn.open(zoo.path)
+    assert [member.file for member in zoo.members] == nets
+    assert [arrival.statistics for arrival in zoo.index.arrivals] == counted, "they are of rows that are not kept"
+    assert {name: zoo.measure(name) for name in ("stripes", "dots")} == measures
+    assert alike(answers(zoo, OTHERS), {name: saids[name] for name in ("stripes", "dots")})
+    assert not [name for name, data in contents(zoo.path).items() if gone in data]
+    assert zoo.scores("garden").rows == len(FIRST.test) + len(EGRET.test) - 1
+    assert run_to_end(zoo.verify()) == []
+    zoo.learn(pictures("rings"))
+
+
+def test_members_of_before_a_purged_training_row_only_vote_again(tmp_path):
+    zoo = garden(tmp_path / "zoo")
+    zoo.learn(EGRET, new_classes=["egret"])
+    rows = zoo.stored_rows("garden")
+    late = next(row for row in rows if row.side == "train" and row.label == "egret")
+    early = next(row for row in rows if row.side == "test" and row.label == "heron")
+    saw = [member for member in zoo.members if "garden" in member.heads]
+    _, cost = zoo.cost_of_purging("garden", {late.number: None, early.number: None})
+    zoo.purge("garden", {late.number: None, early.number: None})
+    same = {member.number for member in saw if zoo.index.member(member.number).file == member.file}
+    assert same == {member.number for member in saw if member.episode < 4} == {2, 3}
+    assert cost.retrained == (4,)
+    assert run_to_end(zoo.verify()) == []
+
+
 def test_a_purge_costs_what_the_members_took_that_saw_the_task_and_a_corrected_label_stays(tmp_path):
     zoo = garden(tmp_path / "zoo")
     row = next(row for row in zoo.stored_rows("garden") if row.side == "train" and row.label == "heron")

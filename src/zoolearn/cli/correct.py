@@ -87,8 +87,10 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     """Tells the cost, asks, and purges."""
     correction, cost = zoo.cost_of_purging(options.name, rows)
     console.print(Text(str(correction)))
-    numbers = some([*map(str, cost.retrained)]) or "none"
-    console.print(f"retrained, in about {duration(cost.seconds)}: members {numbers}")
+    if cost.retrained:
+        console.print(f"retrained, in about {duration(cost.seconds)}: members {some([*map(str, cost.retrained)])}")
+    else:
+        console.print("nothing is trained again: only held-out rows change, and the task is measured again")
     if not options.yes and not confirm("Purge", "a purge"):
         console.print("nothing was changed")
         return

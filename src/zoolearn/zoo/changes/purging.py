@@ -21,7 +21,7 @@ from zoolearn.zoo.settings import Names
 
 @dataclass(frozen=True)
 class PurgeCost:
-    """The cost of a purge: the members that are retrained, and the seconds that their training took."""
+    """The cost of a purge: the members that are retrained, none if only held-out rows change, and the seconds of their training."""
 
     retrained: tuple[int, ...]
     seconds: float
@@ -30,7 +30,7 @@ class PurgeCost:
 def cost_of_purge(folder: ZooFolder, index: Index, correction: Correction) -> PurgeCost:
     """The cost of purging; raises if too few rows would be left to train or to test on."""
     rewritten = _rewrite(folder, index, correction)
-    members = [member for member in index.members if rewritten.touches(index, member)]
+    members = [member for member in index.members if rewritten.retrains(index, member)]
     return PurgeCost(tuple(member.number for member in members), sum(member.seconds for member in members))
 
 

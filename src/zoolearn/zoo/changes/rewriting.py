@@ -28,6 +28,7 @@ from zoolearn.zoo.settings import Names
 
 Numbers = Mapping[Side, frozenset[int]]  # of rows, in the order in which they arrived, deleted ones too
 Labels = Mapping[Side, Mapping[int, int]]  # of rows by their numbers
+NOTHING = ((), None, None)  # to train on
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,28 @@ class Rewritten:
         """The episodes of which nothing is left."""
         return {arrival.episode for arrival in self.before.arrivals} - {each.episode for each in self.after.arrivals}
 
+    @cached_property
+    def trained_since(self) -> int | None:
+        """The first episode of which something to train on is no longer what it was; None if only held-out rows changed."""
+        left = {arrival.episode: _to_train_on(arrival) for arrival in self.after.arrivals}
+        was = {arrival.episode: _to_train_on(arrival) for arrival in self.before.arrivals}
+        return next((episode for episode, rows in was.items() if left.get(episode, NOTHING) != rows), None)
+
     def touches(self, index: Index, member: MemberEntry) -> bool:
         """Whether a member's weights or votes depend on rows that changed."""
+        votes = self.before.name in member.heads and member.episode >= self.since
+        return votes or self.retrains(index, member)
+
+    def retrains(self, index: Index, member: MemberEntry) -> bool:
+        """Whether a member's weights depend on rows that changed."""
         task = self.before.name
-        return member.episode >= self.since and (task in member.heads or index.depends_on(member, task))
+        if self.trained_since is None:
+            return False
+        return member.episode >= self.trained_since and (task in member.heads or index.depends_on(member, task))
+
+
+def _to_train_on(arrival: Arrival) -> tuple[tuple[str, ...], Rows | None, Fixes | None]:
+    return arrival.classes, arrival.train, arrival.fix_train
 
 
 def rewrite_task(folder: ZooFolder, entry: TaskEntry, gone: Numbers, labels: Labels | None = None) -> Rewritten:
@@ -221,7 +240,7 @@ def _check_left(folder: ZooFolder, before: TaskEntry, entry: TaskEntry) -> None:
 def iter_rewrite(
     folder: ZooFolder, index: Index, rewritten: Sequence[Rewritten], learner: OwnedZoo, names: Names | None
 ) -> Generator[Progress | Step, None, Index]:
-    """The zoo with rewritten tasks: members that saw changed rows are retrained, those of emptied episodes removed."""
+    """The zoo with rewritten tasks: members trained on changed rows are retrained, those of emptied episodes removed."""
     emptied = {number: each.before.name for each in rewritten for number in each.emptied}
     episodes = [drop_task(each, emptied[each.number]) if each.number in emptied else each for each in index.episodes]
     rest = yield from iter_retrain(
@@ -233,6 +252,8 @@ def iter_rewrite(
         names,
         is_touched=lambda member: any(each.touches(index, member) for each in rewritten),
         stays=lambda member: member.episode not in emptied,
+        trains=lambda member: any(each.retrains(index, member) for each in rewritten),
         since={each.before.name: each.since for each in rewritten},
+        trained_since={each.before.name: at for each in rewritten if (at := each.trained_since) is not None},
     )
     return rest

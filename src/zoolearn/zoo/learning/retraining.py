@@ -33,30 +33,35 @@ def iter_retrain(
     *,
     is_touched: Callable[[MemberEntry], bool],
     stays: Callable[[MemberEntry], bool] = lambda member: True,
+    trains: Callable[[MemberEntry], bool] = lambda member: True,
     but: str = "",
-    since: dict[str, int] | None = None,
+    since: Mapping[str, int] | None = None,
+    trained_since: Mapping[str, int] | None = None,
 ) -> Generator[Progress | Step, None, Index]:
     """Retrains or removes the members that are touched by a change of tasks, which `index` has already.
 
-    Members keep their seeds and tasks, without the task `but`; each starts from the members before it as they are now. Tasks are
-    measured again `since` the first episode in which their answers changed.
+    Members keep their seeds and tasks, without the task `but`; each starts from the members before it as they are now. One
+    that does not train, since only held-out rows changed for it, votes again. Tasks are measured again `since` the first
+    episode in which their answers changed; `trained_since`, if it differs, is the first of which rows to train on did.
     """
     members: list[MemberEntry] = []
     touched = {member.number: stays(member) for member in index.members if is_touched(member)}
-    done, total = 0, sum(touched.values())
-    changed_rows, since = dict(since or {}), dict(since or {})
+    again = {member.number for member in index.members if touched.get(member.number) and trains(member)}
+    done, total = 0, len(again)
+    changed_rows, since = dict((since if trained_since is None else trained_since) or {}), dict(since or {})
     for member in index.members:
         if member.number not in touched:
             members.append(member)
             continue
         yield Step("members trained again", done, total)
-        done += touched[member.number]
+        done += member.number in again
+        if touched[member.number] and member.number not in again:
+            net = load_net(folder, index, member, names)
+            members.append(write_member(folder, index, member, net, learner.recipe, {}))
+            continue
         for name in member.share:
             since.setdefault(name, member.episode)
-        if touched[member.number] and not any(index.tasks[name].keeps_rows for name in member.tasks if name != but):
-            net = load_net(folder, index, member, names)  # only held-out rows changed: it votes again
-            members.append(write_member(folder, index, member, net, learner.recipe, {}))
-        elif touched[member.number]:
+        if touched[member.number]:
             earlier = [*members]
             learner.members = list_members(index, earlier, lambda other: load_net(folder, index, other, names))
             members.append((yield from _iter_retrain_member(folder, index, earlier, learner, member, but)))
@@ -152,9 +157,9 @@ def _count_again(
 
 
 def _find_unchanged(members: Sequence[MemberEntry], rest: Index) -> set[int]:
-    """The numbers of members that did not change."""
-    were = {member.number: member for member in members}
-    return {member.number for member in rest.members if were[member.number] == member}
+    """The numbers of members whose nets did not change."""
+    were = {member.number: member.file for member in members}
+    return {member.number for member in rest.members if were[member.number] == member.file}
 
 
 def _with_arrivals(rest: Index, made: Mapping[int, Arrival]) -> Index:
