@@ -292,6 +292,24 @@ def test_purging_held_out_rows_trains_nothing_again_and_no_other_answer_changes(
     zoo.learn(pictures("rings"))
 
 
+@pytest.mark.parametrize("settings", [{}, {"replay": 0.5}], ids=["paper", "replay"])
+def test_a_purge_tells_on_what_is_trained_again_and_what_that_cost_the_other_tasks(tmp_path, settings, capsys):
+    zoo = garden(tmp_path / "zoo", **settings)
+    before = {name: zoo.measure(name).accuracy for name in zoo.tasks}
+    (tmp_path / "gone.csv").write_text("row,label\n1,\n")
+    told = said(capsys, "correct", str(zoo.path), "garden", str(tmp_path / "gone.csv"), "--purge", "--yes")
+    words = " ".join(told.split())
+    assert ("retrained on the 50% of their tasks' rows that are kept, in about" in words) == (settings != {})
+    zoo = zoolearn.open(zoo.path)
+    shown = told[told.index("other task") :].splitlines()
+    for name in ("stripes", "dots"):
+        now = zoo.measure(name).accuracy
+        (line,) = (line.split() for line in shown if line.startswith(f"{name} "))
+        assert line[1] == f"{now:.1%}"
+        assert float(line[2]) == pytest.approx(100 * (now - before[name]), abs=0.05)
+    assert not any(line.startswith("garden ") for line in shown)
+
+
 def test_members_of_before_a_purged_training_row_only_vote_again(tmp_path):
     zoo = garden(tmp_path / "zoo")
     zoo.learn(EGRET, new_classes=["egret"])

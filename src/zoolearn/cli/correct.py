@@ -15,7 +15,7 @@ from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow, take_threads
 from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
-from zoolearn.cli.outcome import show_outcome
+from zoolearn.cli.outcome import on_kept_rows, show_other_tasks, show_outcome
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
 from zoolearn.words import duration, some
@@ -88,15 +88,19 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     correction, cost = zoo.cost_of_purging(options.name, rows)
     console.print(Text(str(correction)))
     if cost.retrained:
-        console.print(f"retrained, in about {duration(cost.seconds)}: members {some([*map(str, cost.retrained)])}")
+        on = on_kept_rows(zoo.settings.replay)
+        numbers = some([*map(str, cost.retrained)])
+        console.print(f"retrained{on}, in about {duration(cost.seconds)}: members {numbers}")
     else:
         console.print("nothing is trained again: only held-out rows change, and the task is measured again")
     if not options.yes and not confirm("Purge", "a purge"):
         console.print("nothing was changed")
         return
     _take_threads(zoo, console)
-    follow(zoo.iter_purge(options.name, rows), console)
+    cost = follow(zoo.iter_purge(options.name, rows), console)
     show_scores(zoo.scores(options.name), console, "on held-out rows")
+    if cost.changes:
+        show_other_tasks(zoo, cost.changes, console)
 
 
 def _print_rows(zoo: Zoo, task: str) -> None:

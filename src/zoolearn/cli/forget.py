@@ -1,6 +1,6 @@
 """`zoo forget FOLDER NAME`: a task, a class or rows removed permanently, with all that was made of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +12,13 @@ from rich.markup import escape
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow, take_threads
-from zoolearn.cli.columns import cut_to_screen, make_table
 from zoolearn.cli.flags import ZooPath, flag, optional, parse
+from zoolearn.cli.outcome import on_kept_rows, show_other_tasks
 from zoolearn.errors import SettingsError
 from zoolearn.words import duration, plural, some
 from zoolearn.zoo import Zoo
 from zoolearn.zoo.changes.forgetting import Cost
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable
-from zoolearn.zoo.learning.scores import Change
 
 IDEA = """Remove a task permanently: its stored rows, its heads, its name, and every weight that was trained on it.
 
@@ -67,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         f"{escape(options.name)} is forgotten; {plural(len(zoo.tasks), 'task')}, {plural(len(zoo.members), 'member')} left"
     )
     if cost.changes:
-        _show_changes(zoo, cost.changes, console)
+        show_other_tasks(zoo, cost.changes, console)
 
 
 def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
@@ -91,25 +90,11 @@ def _forget_part(zoo: Zoo, options: ForgetOptions, console: Console) -> None:
     console.print(f"{escape(what)}: {plural(count, 'row')} forgotten, and no bit of any head is of them")
 
 
-def _show_changes(zoo: Zoo, changes: Mapping[str, Change], console: Console) -> None:
-    """Prints what it has cost the other tasks."""
-    names, rest = cut_to_screen([*changes], (), everything=None)
-    found = [(name, zoo.measure(name), changes[name]) for name in names]
-    rows = [
-        (name, f"{now.accuracy:.1%}", change.in_points(), f"{change.rows:,}", change.difference)
-        for name, now, change in found
-    ]
-    console.print(make_table(("other task", "accuracy", "change", "rows", "difference"), rows, words=("difference",)))
-    if rest:
-        console.print(rest)
-
-
 def _tell(cost: Cost, name: str, replay: float, console: Console) -> None:
-    on = f" on the {replay:.0%} of their tasks' rows that are kept" if replay < 1 else ""
     console.print(f"forgetting {escape(name)} deletes its {cost.rows:,} stored rows and")
     for numbers, what in (
         (cost.removed, "removes, for knowing nothing else,"),
-        (cost.retrained, f"retrains{on}, in about {duration(cost.seconds)},"),
+        (cost.retrained, f"retrains{on_kept_rows(replay)}, in about {duration(cost.seconds)},"),
         (cost.dropped, "deletes, with all they know of other tasks,"),
     ):
         if numbers:

@@ -1,7 +1,7 @@
 """The outcome of an episode for every task, on a terminal, and the gate of `--unless-worse`."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,10 +10,11 @@ from rich.text import Text
 from zoolearn.cli.columns import Table, cut_to_screen, make_table
 from zoolearn.cli.scores import format_interval, show_scores
 from zoolearn.words import plural
+from zoolearn.zoo import Zoo
 from zoolearn.zoo.disk.entries import Measure
 from zoolearn.zoo.learning.episode import Learned
 from zoolearn.zoo.learning.gate import smallest_loss
-from zoolearn.zoo.learning.scores import Share
+from zoolearn.zoo.learning.scores import Change, Share
 
 TAKEN_BACK = 3  # exit code
 DIFFERENCES = {"none": "no difference", "cannot be seen": "no difference can be seen"}
@@ -57,6 +58,24 @@ def show_outcome(
             console.print("no earlier task was touched")
         elif not {"better", "worse"} & {change.difference for change in learned.earlier.values()}:
             console.print("no difference can be seen in any earlier task: what changed may be chance")
+
+
+def on_kept_rows(replay: float) -> str:
+    """The end of a sentence about members that are trained again, which see less than they saw if not all rows are kept."""
+    return f" on the {replay:.0%} of their tasks' rows that are kept" if replay < 1 else ""
+
+
+def show_other_tasks(zoo: Zoo, changes: Mapping[str, Change], console: Console) -> None:
+    """Prints what training members again has cost the other tasks."""
+    names, rest = cut_to_screen([*changes], (), everything=None)
+    found = [(name, zoo.measure(name), changes[name]) for name in names]
+    rows = [
+        (name, f"{now.accuracy:.1%}", change.in_points(), f"{change.rows:,}", change.difference)
+        for name, now, change in found
+    ]
+    console.print(make_table(("other task", "accuracy", "change", "rows", "difference"), rows, words=("difference",)))
+    if rest:
+        console.print(rest)
 
 
 def _show_growth(learned: Learned, console: Console, *, everything: bool | None) -> None:

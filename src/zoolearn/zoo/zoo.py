@@ -17,7 +17,7 @@ from zoolearn.zoo.changes import pruning
 from zoolearn.zoo.changes.corrections import Correction, find_correction
 from zoolearn.zoo.changes.forgetting import Cost, iter_remove_task, undo_episode
 from zoolearn.zoo.changes.forgetting_rows import check_forgettable, find_class_rows, find_file_rows, forget_rows
-from zoolearn.zoo.changes.purging import iter_purge
+from zoolearn.zoo.changes.purging import PurgeCost, iter_purge
 from zoolearn.zoo.changes.renaming import rename_task
 from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.folder import ZooFolder
@@ -163,11 +163,15 @@ class Zoo(ZooReader):
 
     correct = at_once(iter_correct)
 
-    def iter_purge(self, task: str, rows: Mapping[str | int, str | None]) -> Generator[Progress | Step, None, None]:
-        """`correct`, permanently: no byte of a deleted row, or of a weight trained on it, is left."""
+    def iter_purge(
+        self, task: str, rows: Mapping[str | int, str | None]
+    ) -> Generator[Progress | Step, None, PurgeCost]:
+        """`correct`, permanently: no byte of a deleted row, or of a weight trained on it, is left; returns what it has cost."""
         with self.folder.begin_removal() as index:
             correction = find_correction(self.folder, index, task, rows)
-            self._commit((yield from iter_purge(self.folder, index, correction, self.names)))
+            rest, cost = yield from iter_purge(self.folder, index, correction, self.names)
+            self._commit(rest)
+        return cost
 
     purge = at_once(iter_purge)
 
