@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 import torch
@@ -14,6 +15,9 @@ from zoolearn import cli
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.errors import DataError
 from zoolearn.training.fit import run_to_end
+from zoolearn.zoo.changes import corrections, forgetting_rows
+from zoolearn.zoo.changes.corrections import Correction, StoredRow
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.intake.intake import Reading
 from zoolearn.zoo.learning.episode import find_features, iter_episode
 from zoos import alike, answers, stray_files
@@ -206,6 +210,74 @@ def test_rows_are_listed_edited_and_found_by_the_paths_that_they_were_learned_fr
     assert "more.npz[1]" not in again
     (tmp_path / "list.csv").write_text(again)
     assert "nothing would change" in said(capsys, "correct", str(path), "garden", str(tmp_path / "list.csv"), code=1)
+
+
+class Compared(str):
+    """A name that counts how often it is compared."""
+
+    times = 0
+
+    def endswith(self, *end):
+        Compared.times += 1
+        return super().endswith(*end)
+
+    def __eq__(self, other):
+        Compared.times += 1
+        return super().__eq__(other)
+
+    __hash__ = str.__hash__
+
+
+ROWS = 200
+
+
+def entry_of(rows=None):
+    arrival = Arrival("garden", 1, ("heron", "stork"), (), {}, rows, None)
+    return TaskEntry("garden", (arrival,))
+
+
+@pytest.mark.parametrize("end", ["/data/{}/image.png", "{}/image.png", "image-{}.png"])
+def test_rows_are_found_by_path_without_comparing_each_with_all(monkeypatch, end):
+    monkeypatch.setattr(Compared, "times", 0)
+    path = "/data/{}/image.png" if "/" in end else "/data/image-{}.png"
+    rows = [
+        StoredRow(number, "train" if number <= 2 * ROWS else "test", number, Compared(path.format(number)), "heron")
+        for number in range(1, 2 * ROWS + 2)
+    ]
+    monkeypatch.setattr(corrections, "list_rows", lambda *_: rows)
+    correction = Correction.of(None, entry_of(), [(end.format(number), "stork") for number in range(1, ROWS + 1)])
+    assert [row.number for row in correction.rows] == [*range(1, ROWS + 1)]
+    assert Compared.times < 10 * ROWS
+
+
+def test_a_path_that_several_rows_end_with_is_refused_and_a_whole_one_found_before_them(monkeypatch):
+    paths = ["b/c.png", "a/b/c.png", "a/b/cc.png", "x/./c.png", None, "d.png"]
+    rows = [StoredRow(place + 1, "train", place, path, "heron") for place, path in enumerate(paths)]
+    rows.append(StoredRow(len(paths) + 1, "test", 0, "held.png", "heron"))
+    monkeypatch.setattr(corrections, "list_rows", lambda *_: rows)
+
+    def found(word):
+        return [row.number for row in Correction.of(None, entry_of(), [(word, "stork")]).rows]
+
+    assert [found(word) for word in ("b/c.png", "a/b/c.png", "cc.png", "./c.png", "d.png")] == [[1], [2], [3], [4], [6]]
+    with pytest.raises(DataError, match=r"3 rows were learned from 'c\.png'; give numbers: 1, 2, 4"):
+        found("c.png")
+    for word in ("", ".", "/", ".png", "c.png/", "z/a/b/c.png", "/b/c.png"):
+        with pytest.raises(DataError, match="no stored row of task 'garden' was learned from"):
+            found(word)
+
+
+def test_rows_of_files_are_found_without_comparing_each_with_all(monkeypatch, tmp_path):
+    monkeypatch.setattr(Compared, "times", 0)
+    (tmp_path / "same").write_bytes(b"same")
+    (tmp_path / "twin").write_bytes(b"same")
+    made_of = [(f"{number}.png", b"") for number in range(ROWS)] + [("moved.png", sha256(b"same").digest())]
+    monkeypatch.setattr(forgetting_rows, "_list_origins", lambda _, rows: rows or [])
+    words = [Compared(f"{number}.png") for number in range(ROWS)]
+    files = [str(tmp_path / "same"), str(tmp_path / "twin")]
+    found = forgetting_rows.find_file_rows(None, [entry_of(made_of)], [*words, *files])
+    assert found == {"garden": {"train": frozenset(range(ROWS + 1)), "test": frozenset()}}
+    assert Compared.times < 10 * ROWS
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,11 @@
 """Corrections of stored rows: relabelling and deletion, checked before anything is changed."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import PurePath
+from typing import TypeVar
 
 import torch
 
@@ -15,6 +17,7 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.disk.stored import load_labels, load_row_names
 
 DELETED = -1  # instead of a label
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -59,14 +62,14 @@ class Correction:
     def of(cls, folder: ZooFolder, entry: TaskEntry, wanted: Sequence[tuple[str, str]]) -> "Correction":
         """From pairs of a row, by number or by the path it was learned from, and a class, empty to delete it."""
         rows = list_rows(folder, entry)
-        found: dict[StoredRow, str | None] = {}
+        stored, found = _Found(rows, entry.name), dict[StoredRow, str | None]()
         for word, label in wanted:
             if label and label not in entry.classes:
                 raise DataError(
                     f"row {word!r}: {unknown_name('class', label, entry.classes)}; a correction brings no new class, "
                     "`zoo learn` does"
                 )
-            row = _row(rows, word, entry.name)
+            row = stored.find(word)
             if found.setdefault(row, label or None) != (label or None):
                 raise DataError(
                     f"row {word!r} is corrected twice, to {found[row]!r} and to {label!r}; say which is right"
@@ -119,23 +122,48 @@ def find_correction(folder: ZooFolder, index: Index, task: str, rows: Mapping[st
     return Correction.of(folder, index.task(task), wanted)
 
 
-def _row(rows: Sequence[StoredRow], word: str, task: str) -> StoredRow:
-    """The row of this number, or the one that was learned from this path or from one that ends like it."""
-    if word.isascii() and word.isdigit():
-        if not 1 <= int(word) <= len(rows):
-            raise DataError(f"there is no row {word}; task {task!r} has 1 to {len(rows):,}")
-        return rows[int(word) - 1]
-    like = [row for row in rows if row.name and row.name.endswith(word)]
-    same = [row for row in like if row.name == word] or [row for row in like if _ends(str(row.name), word)]
-    if not same:
-        raise DataError(f"no stored row of task {task!r} was learned from {word!r}; `zoo correct --list` tells all")
-    if len(same) > 1:
-        raise DataError(
-            f"{len(same)} rows were learned from {word!r}; give numbers: {', '.join(str(row.number) for row in same[:10])}"
-        )
-    return same[0]
+class _Found:
+    """Rows by their numbers, or by the paths that they were learned from; each path is read once, however many are asked for."""
+
+    def __init__(self, rows: Sequence[StoredRow], task: str) -> None:
+        self.rows, self.task = rows, task
+        self.by_end: dict[int, dict[tuple[str, ...], list[StoredRow]]] = {}
+
+    def find(self, word: str) -> StoredRow:
+        """The row of this number, or the one that was learned from this path or from one that ends like it."""
+        if word.isascii() and word.isdigit():
+            if not 1 <= int(word) <= len(self.rows):
+                raise DataError(f"there is no row {word}; task {self.task!r} has 1 to {len(self.rows):,}")
+            return self.rows[int(word) - 1]
+        same = self.by_name.get(word) or [row for row in self._ending(word) if str(row.name).endswith(word)]
+        if not same:
+            raise DataError(
+                f"no stored row of task {self.task!r} was learned from {word!r}; `zoo correct --list` tells all"
+            )
+        if len(same) > 1:
+            raise DataError(
+                f"{len(same)} rows were learned from {word!r}; give numbers: {', '.join(str(row.number) for row in same[:10])}"
+            )
+        return same[0]
+
+    @cached_property
+    def by_name(self) -> dict[str, list[StoredRow]]:
+        return _group((row.name, row) for row in self.rows if row.name)
+
+    @cached_property
+    def parts(self) -> list[tuple[tuple[str, ...], StoredRow]]:
+        return [(PurePath(row.name).parts, row) for row in self.rows if row.name]
+
+    def _ending(self, end: str) -> list[StoredRow]:
+        """The rows whose paths have the parts of this one at their end."""
+        wanted = PurePath(end).parts
+        if len(wanted) not in self.by_end:
+            self.by_end[len(wanted)] = _group((parts[-len(wanted) :], row) for parts, row in self.parts)
+        return self.by_end[len(wanted)].get(wanted, []) if wanted else []
 
 
-def _ends(path: str, end: str) -> bool:
-    parts, wanted = PurePath(path).parts, PurePath(end).parts
-    return bool(wanted) and parts[-len(wanted) :] == wanted
+def _group(pairs: Iterable[tuple[Key, StoredRow]]) -> dict[Key, list[StoredRow]]:
+    groups: dict[Key, list[StoredRow]] = {}
+    for key, row in pairs:
+        groups.setdefault(key, []).append(row)
+    return groups

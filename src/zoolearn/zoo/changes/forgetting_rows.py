@@ -42,13 +42,16 @@ def find_class_rows(folder: ZooFolder, entry: TaskEntry, label: str) -> Numbers:
 
 def find_file_rows(folder: ZooFolder, tasks: Iterable[TaskEntry], words: Sequence[str]) -> dict[str, Numbers]:
     """The rows of each task made of these files, by content or name; raises if a file made none."""
-    digests = {word: sha256(Path(word).read_bytes()).digest() for word in words if Path(word).is_file()}
+    named, by_digest = {*words}, dict[bytes, list[str]]()
+    for word in named:
+        if Path(word).is_file():
+            by_digest.setdefault(sha256(Path(word).read_bytes()).digest(), []).append(word)
     found: dict[str, dict[Side, frozenset[int]]] = {}
     matched: set[str] = set()
     for entry in tasks:
         for side in SIDES:
             made_of = [row for arrival in entry.arrivals for row in _list_origins(folder, arrival.rows(side))]
-            same = [{word for word in words if word == name or digests.get(word) == id_} for name, id_ in made_of]
+            same = [{*by_digest.get(id_, ()), *({name} & named)} for name, id_ in made_of]
             numbers = frozenset(number for number, each in enumerate(same) if each)
             matched = matched.union(*same)
             found.setdefault(entry.name, {})[side] = numbers
