@@ -296,6 +296,34 @@ def test_names_are_spelled_with_joiners_as_persian_and_emoji_want_them(tmp_path,
     assert task in capsys.readouterr().out
 
 
+def test_names_that_differ_by_what_cannot_be_seen_are_refused(tmp_path) -> None:
+    joiner = "\N{ZERO WIDTH JOINER}"
+    zoo = small_zoo(tmp_path / "zoo", [replace(TASKS[0], name="heron")])
+    zoo.learn(replace(TASKS[1], name="egret"))
+    before = zoolearn.open(zoo.path).generation
+    for name, why in ((f"heron{joiner}", r"joiners around it; name it 'heron'"), (f"he{joiner}ron", "joiners alone")):
+        with pytest.raises(DataError, match=why):
+            zoo.learn(replace(TASKS[2], name=name))
+        with pytest.raises(DataError, match=why):
+            zoo.learn_from(name, saved(tmp_path / "rows.npz"))
+        with pytest.raises(DataError, match=why):
+            zoo.rename("egret", name)
+    classes = (f"up{joiner}", "down")
+    with pytest.raises(DataError, match=r"a class is named .*joiners around it; name it 'up'"):
+        zoo.learn(replace(TASKS[2], classes=classes))
+    with pytest.raises(DataError, match=r"a class is named .*joiners around it; name it 'up'"):
+        zoo.learn_from("new", saved(tmp_path / "rows.npz", classes))
+    assert zoolearn.open(zoo.path).generation == before
+    zoo.rename("heron", f"he{joiner}ron")
+    assert [*zoolearn.open(zoo.path).tasks] == [f"he{joiner}ron", "egret"], "a task may be spelled otherwise"
+
+
+def saved(path: Path, classes: tuple[str, ...] = ("up", "down")) -> Path:
+    task = TASKS[2]
+    np.savez(path, x=task.train.x.numpy(), y=np.array(classes)[task.train.y.numpy()])
+    return path
+
+
 def test_columns_are_named_with_joiners_in_every_later_command_too(tmp_path, capsys) -> None:
     column = "\u0645\u06cc\N{ZERO WIDTH NON-JOINER}\u062e"
     (tmp_path / "rows.csv").write_text(f"{column},label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(20)))

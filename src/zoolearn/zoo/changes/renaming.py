@@ -18,7 +18,7 @@ Value = TypeVar("Value")
 def rename_task(index: Index, task: str, to: str) -> Index:
     """The zoo with a task under another name, also in its log; the old name is gone."""
     index.task(task)
-    check_name(to, index)
+    check_name(to, index, instead_of=task)
 
     def name(old: str) -> str:
         return to if old == task else old

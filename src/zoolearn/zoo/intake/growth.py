@@ -13,6 +13,7 @@ from zoolearn.errors import DataError
 from zoolearn.words import JOINERS, plural, some
 from zoolearn.zoo.disk.arrivals import TaskEntry
 from zoolearn.zoo.inputs.folders import natural
+from zoolearn.zoo.intake.naming import check_ends
 
 MOST_NAMED = 10
 SHORTEST = 4  # letters of a name in which one other letter may be a typo: cat and rat are two animals
@@ -45,7 +46,8 @@ class Growth:
         counts = Counter(labels)
         known = [name for name in entry.classes if counts[name]]
         new = sorted(counts.keys() - {*entry.classes}, key=natural)
-        check_spaces(new)
+        for name in new:
+            check_ends("class", name)
         near = {name: other for name in new if (other := find_similar(name, entry.classes)) is not None}
         return cls(entry.name, {name: counts[name] for name in known}, {name: counts[name] for name in new}, near)
 
@@ -88,13 +90,6 @@ class Growth:
             why = "is known already" if missing[0] in self.more else "has no row"
             guess = f"; did you mean {near[0]!r}?" if near else ""
             raise DataError(f"{self}; class {missing[0]!r} was announced as new, but {why}{guess}")
-
-
-def check_spaces(names: Collection[str]) -> None:
-    """Raises on a class whose name has spaces around it: it would look like another, and tables would lose them."""
-    for name in names:
-        if name != name.strip():
-            raise DataError(f"a class is named {name!r}, with spaces around it; name it {name.strip()!r}")
 
 
 def find_similar(name: str, known: Collection[str]) -> str | None:

@@ -22,10 +22,10 @@ from zoolearn.zoo.inputs.folders import natural
 from zoolearn.zoo.inputs.look import Look
 from zoolearn.zoo.inputs.source import Broken, Numbers, Source
 from zoolearn.zoo.intake.extracting import row_ids, to_rows
-from zoolearn.zoo.intake.growth import Growth, NewClasses, check_spaces, note_similar
+from zoolearn.zoo.intake.growth import Growth, NewClasses, note_similar
 from zoolearn.zoo.intake.holdout import Holdout
 from zoolearn.zoo.intake.leaks import Fingerprints, digest_rows, store_digests
-from zoolearn.zoo.intake.naming import check_name, check_odd_name
+from zoolearn.zoo.intake.naming import check_ends, check_name, check_odd_name
 from zoolearn.zoo.intake.split import Taken, check_counts, divide
 from zoolearn.zoo.settings import ZooSettings
 
@@ -74,7 +74,8 @@ def iter_take_in(
     All rows are read before they are split, so that unreadable ones leave every class its share of held-out rows,
     and copies stay on one side.
     """
-    check_odd_name("task", name)
+    if name not in index.tasks:
+        check_name(name, index)
     growth = find_growth(index, name, data)
     classes = _classes(index, name, data, growth, new_classes)
     entry = index.tasks.get(name, TaskEntry(name, ()))
@@ -155,7 +156,8 @@ def _classes(index: Index, name: str, data: Source, growth: Growth | None, new_c
         growth.check(new_classes)
         return (*index.tasks[name].classes, *growth.new)
     classes = data.classes or tuple(sorted(set(_labels(data)), key=natural))
-    check_spaces(classes)
+    for label in classes:
+        check_ends("class", label)
     if len(classes) < 2:
         raise DataError(
             f"{data.where} has one class, {classes[0]!r}, and task {name!r} is new: there is nothing to tell it from; give "
@@ -171,7 +173,7 @@ def store_task(
     check_name(task.name, index)
     for name in task.classes:
         check_odd_name("class", name)
-    check_spaces(task.classes)
+        check_ends("class", name)
     settings = _complete_settings(task, index.settings) if not index.tasks else index.settings
     found, dtype = task.shape, str(task.train.x.dtype).removeprefix("torch.")
     taken = [(settings.stored_shape, settings.stored_dtype), *([(settings.shape, "uint8")] if extractor else ())]

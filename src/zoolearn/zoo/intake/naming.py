@@ -6,13 +6,36 @@ from zoolearn.zoo.disk.index import Index
 from zoolearn.zoo.settings import LONGEST_NAME
 
 
-def check_name(name: str, index: Index) -> None:
-    """Raises if a task's name is taken or cannot be displayed."""
+def check_name(name: str, index: Index, instead_of: str | None = None) -> None:
+    """Raises if a new task's name is taken, looks like that of another task, or cannot be displayed."""
     check_odd_name("task", name)
+    check_ends("task", name)
     if name in index.tasks:
         raise DataError(
             f"task {name!r} was learned already; give the new one another name, or forget the old one first"
         )
+    for other in index.tasks:
+        if other != instead_of and _without_joiners(other) == _without_joiners(name):
+            raise DataError(
+                f"task {name!r} differs from task {other!r} by invisible joiners alone; give it another name"
+            )
+
+
+def _without_joiners(name: str) -> str:
+    return "".join(letter for letter in name if letter not in JOINERS)
+
+
+def check_ends(kind: str, name: str) -> None:
+    """Raises on a name with spaces or joiners around it: it would look like another, and tables would lose them.
+
+    >>> check_ends("class", "heron\u200d")
+    Traceback (most recent call last):
+    zoolearn.errors.DataError: a class is named 'heron\\u200d', with invisible joiners around it; name it 'heron'
+    """
+    bare = name.strip(f" {JOINERS}").strip()
+    if name != bare:
+        what = "spaces" if name != name.strip() else "invisible joiners"
+        raise DataError(f"a {kind} is named {name!r}, with {what} around it; name it {bare!r}")
 
 
 def check_odd_name(kind: str, name: str) -> None:

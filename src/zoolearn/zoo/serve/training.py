@@ -17,7 +17,8 @@ from urllib.parse import quote, urlencode
 from zoolearn.errors import StoreError, ZooError
 from zoolearn.locks import lock_folder
 from zoolearn.zoo.disk.index import Index
-from zoolearn.zoo.intake.growth import MOST_NAMED, Growth, check_spaces
+from zoolearn.zoo.intake.growth import MOST_NAMED, Growth
+from zoolearn.zoo.intake.naming import check_ends
 from zoolearn.zoo.learning.episode import check_heads_only
 from zoolearn.zoo.serve.archive import unpack
 from zoolearn.zoo.serve.limits import Limits
@@ -123,7 +124,8 @@ def _check_classes(
     known = index.tasks.get(name)
     try:
         if known is None:
-            check_spaces(counts)
+            for label in counts:
+                check_ends("class", label)
             growth, new = None, list[str]()
         else:
             growth = Growth.of(known, [label for label, count in counts.items() for _ in range(count)])
