@@ -187,7 +187,9 @@ class TestReproduction:
         row = next(row for row in TABLES["published-rows"].rows if row.name == "er tag-2022")
         rival = replace(finished_run("er", 0, "split-cifar100", base=base), settings=row.run(0).record())
         finding = front_page([*zoo_runs(), rival]).partition("The paper's finding")[2].partition("##")[0]
-        assert re.search(rf"split-cifar100 \|\s+64.60 \|\s+[\d.]+ \(er tag-2022, one seed\) \|\s+1 \|\s+{holds} \|", finding)
+        assert re.search(
+            rf"split-cifar100 \|\s+64.60 \|\s+[\d.]+ \(er tag-2022, one seed\) \|\s+1 \|\s+{holds} \|", finding
+        )
 
     def test_collecting_keeps_results_alone_and_the_pages_are_made_of_them(self, tmp_path: Path, capsys):
         for seed, run in enumerate(zoo_runs()):

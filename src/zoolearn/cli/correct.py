@@ -96,7 +96,8 @@ def _purge(zoo: Zoo, options: CorrectOptions, rows: Mapping[str | int, str | Non
     if not options.yes and not confirm("Purge", "a purge"):
         console.print("nothing was changed")
         return
-    _take_threads(zoo, console)
+    if cost.retrained:
+        _take_threads(zoo, console)
     cost = follow(zoo.iter_purge(options.name, rows), console)
     show_scores(zoo.scores(options.name), console, "on held-out rows")
     if cost.changes:
