@@ -14,8 +14,10 @@ def check_name(name: str, index: Index, instead_of: str | None = None) -> None:
         raise DataError(
             f"task {name!r} was learned already; give the new one another name, or forget the old one first"
         )
+    bare = _without_joiners(name)
     for other in index.tasks:
-        if other != instead_of and _without_joiners(other) == _without_joiners(name):
+        has_joiners = name != bare or not other.isascii()  # cheap to ask, of thousands of names
+        if has_joiners and other != instead_of and _without_joiners(other) == bare:
             raise DataError(
                 f"task {name!r} differs from task {other!r} by invisible joiners alone; give it another name"
             )
