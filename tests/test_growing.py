@@ -38,6 +38,8 @@ from zoolearn.testing import Subject, check_growth
 from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy
 from zoolearn.training.predict import average, combine, complete, compute_features, probabilities
+from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.disk.lazy import LazyDict, LazyList
 
 OLD, ALL = ("cat", "dog"), ("cat", "dog", "fox")
 
@@ -138,8 +140,13 @@ FIRST, THEN = part_by_class(STRIPES, [[0, 1], [2]])
 LONGER = replace(TINY, epochs=8)
 
 
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+
 def zoo_of(*tasks, kind=ModelZoo, **settings):
-    zoo = learner_of(kind, **{"tasks_per_episode": 2, "recipe": LONGER, **settings} if kind is ModelZoo else settings)
+    own = {"tasks_per_episode": 2, "recipe": LONGER} if issubclass(kind, ModelZoo) else {}
+    zoo = learner_of(kind, **{**own, **settings})
     for task in tasks:
         zoo.learn(task)
     return zoo
@@ -228,6 +235,36 @@ def test_a_growth_that_is_abandoned_leaves_no_trace():
     for learner in (zoo, again):
         learner.learn(THEN)
     assert torch.equal(*(learner.predict_proba(STRIPES.test.x, "stripes") for learner in (zoo, again)))
+
+
+@pytest.mark.parametrize("moment", ["feature_statistics", "label_probabilities"])
+def test_an_episode_that_is_abandoned_after_its_rows_were_kept_keeps_none_of_them(monkeypatch, moment):
+    zoo, again = (zoo_of(FIRST, keep_statistics=True, replay=0.5) for _ in range(2))
+    monkeypatch.setattr(f"zoolearn.methods.model_zoo.{moment}", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        again.learn(DOTS)
+    monkeypatch.setattr("zoolearn.methods.model_zoo.label_probabilities", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        again.learn(THEN)
+    monkeypatch.undo()
+    assert {name: len(task.train) for name, task in again.kept.items()} == {"stripes": len(zoo.kept["stripes"].train)}
+    for learner in (zoo, again):
+        for task in (DOTS, THEN):
+            learner.learn(task)
+    assert again.stored_samples == zoo.stored_samples
+    assert again.members[1].votes == zoo.members[1].votes
+    assert torch.equal(*(learner.predict_proba(STRIPES.test.x, "stripes") for learner in (zoo, again)))
+
+
+def test_an_owned_zoo_takes_an_abandoned_fit_of_a_head_back(monkeypatch):
+    zoo = zoo_of(FIRST, kind=OwnedZoo)
+    (first,), rows = zoo.members, zoo.stored_samples
+    zoo.kept, zoo.members = LazyDict(zoo.kept, zoo.kept.__getitem__), LazyList([lambda: first])
+    monkeypatch.setattr("zoolearn.methods.model_zoo.label_probabilities", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        zoo.refit(THEN.relabel(STRIPES.classes), first)
+    assert (zoo.stored_samples, len(zoo.members)) == (rows, 1)
+    assert zoo.kept["stripes"].classes == FIRST.classes
 
 
 def test_more_rows_without_a_new_class_count_by_how_many_they_are():

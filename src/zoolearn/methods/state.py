@@ -45,20 +45,20 @@ class Stateful:
 
     @contextmanager
     def begin_episode(self) -> Iterator[None]:
-        """Restores the saved fields if the episode inside `with` is abandoned.
+        """Restores all fields if the episode inside `with` is abandoned.
 
         Values with a `copy()` (lists, dicts) may be changed in place; others must be replaced.
         """
-        settings = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
-        values = {part.name: getattr(self, part.name) for part in fields(self) if part.metadata.get("state") == "saved"}
-        before = {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        now = {name: value.copy() if hasattr(value, "copy") else value for name, value in values.items()}
+        before = {part.name: now[part.name] for part in fields(self) if part.metadata.get("state") == "saved"}
         earlier, self.before, episode = self.before, before, self.episode
         try:
             yield
-            for name, value in settings.items():
-                if getattr(self, name) != value:
+            for name in (part.name for part in fields(self) if part.init):
+                if getattr(self, name) != values[name]:
                     raise SettingsError(f"learning changed the setting {name!r}; keep what changes in a saved() field")
         except BaseException:
             if self.before is before and self.episode == episode:  # and no other episode has come since
-                vars(self).update(before, before=earlier)
+                vars(self).update(now, before=earlier)
             raise

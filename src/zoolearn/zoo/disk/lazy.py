@@ -1,6 +1,7 @@
 """Collections whose values are read on demand, so that a learner of a large zoo holds only what it uses."""
 
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, MutableSequence, Sequence
+from copy import copy
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -40,6 +41,11 @@ class LazyDict(MutableMapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self.reads)
+
+    def copy(self) -> "LazyDict[Value]":
+        made = copy(self)
+        made.reads, made.values_read = self.reads.copy(), self.values_read.copy()
+        return made
 
 
 class LazyView(Sequence[Value]):
@@ -91,3 +97,6 @@ class LazyList(MutableSequence[Value]):
     def insert(self, place: int, value: Value) -> None:
         """Puts a value before this place."""
         self.reads.insert(place, lambda: value)
+
+    def copy(self) -> "LazyList[Value]":
+        return LazyList(self.reads)
