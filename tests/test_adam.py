@@ -2,6 +2,7 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 import pytest
@@ -13,6 +14,7 @@ from toys import TINY, Spy, benchmark, learner_of, net_for, pictures, same, stat
 from zoolearn.errors import SettingsError
 from zoolearn.methods.parts.flat import clip_gradients
 from zoolearn.methods.registry import METHODS
+from zoolearn.nets.backbones import small_conv
 from zoolearn.runs.run import run
 from zoolearn.training.adam import Adam
 from zoolearn.training.at_once import fit
@@ -172,6 +174,72 @@ def test_what_makes_no_optimizer_or_stands_alone_is_refused():
             replace(OWN, optimizer_by=lambda parameters, recipe: parameters),
             seed=0,
         )
+
+
+def fused(parameters, recipe):
+    return torch.optim.Adam(parameters, lr=recipe.lr, fused=True)
+
+
+class Slowing(torch.optim.Optimizer):
+    """Keeps what changes in its groups, as Prodigy and schedule-free optimizers do."""
+
+    def __init__(self, parameters, recipe):
+        own = {"count": 0, "size": 1.0, "begun": False, "largest": torch.zeros(())}
+        super().__init__([{"params": [one]} for one in parameters], {"lr": recipe.lr, "betas": (0.9, 0.5), **own})
+
+    def step(self):
+        for group in self.param_groups:
+            (parameter,) = group["params"]
+            group["count"] += 1
+            group["size"] *= 0.9
+            group["begun"] = True
+            group["largest"].clamp_(min=float(parameter.grad.abs().max()))
+            group["latest"] = parameter.grad.sign()
+            parameter.sub_(group["latest"] * group["lr"] * group["size"] / group["count"] / (1 + group["largest"]))
+
+
+@pytest.mark.parametrize("made", [fused, Slowing])
+def test_what_an_optimizer_of_ones_own_counts_is_taken_up_exactly(tmp_path, made):
+    task, recipe = pictures(), replace(OWN, optimizer_by=made)
+    whole = net_for([task], small_conv)
+    fit(whole, [task], recipe, seed=0)
+    checkpoints = Checkpoints(tmp_path, 1)
+    work = iter_fit(net_for([task], small_conv), [task], recipe, seed=0, checkpoints=checkpoints)
+    list(islice(work, 2))
+    work.close()
+    resumed = net_for([task], small_conv)
+    fit(resumed, [task], recipe, seed=0, checkpoints=checkpoints)
+    assert same(state(resumed), state(whole))
+
+
+@pytest.mark.parametrize("capturable", [False, True])
+def test_steps_are_counted_on_the_device_where_a_kernel_reads_them_and_else_on_the_cpu(capturable):
+    parameters = [nn.Parameter(torch.zeros(shape, device="meta")) for shape in ((), (2, 3))]
+    by = partial(made_capturable, capturable=capturable)
+    own = OPTIMIZERS["own"](parameters, replace(OWN, optimizer_by=by))
+    own.load({f"{place}.step": torch.tensor(3.0) for place in (0, 1)} | {"0.exp_avg": torch.tensor(1.0)})
+    counted = [own.made.state[parameter]["step"].device.type for parameter in parameters]
+    assert counted == ["meta" if capturable else "cpu"] * 2
+    assert own.made.state[parameters[0]]["exp_avg"].device.type == "meta"
+
+
+def made_capturable(parameters, recipe, capturable):
+    return torch.optim.Adam(parameters, lr=recipe.lr, capturable=capturable)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda made: made.param_groups[0].update(betas=(0.1, 0.2)), "in its groups a betas that changes, a tuple"),
+        (lambda made: made.state["all"].update(count=torch.ones(())), "a state that belongs to no parameter"),
+    ],
+)
+def test_what_is_kept_elsewhere_and_cannot_be_saved_is_refused(change, said):
+    own = OPTIMIZERS["own"]([nn.Parameter(torch.zeros(2))], replace(OWN, optimizer_by=fused))
+    assert own.tensors() == {}
+    change(own.made)
+    with pytest.raises(SettingsError, match=f"Adam keeps {said}, which a checkpoint cannot hold"):
+        own.tensors()
 
 
 def test_a_state_that_no_checkpoint_could_hold_is_refused(tmp_path):
