@@ -20,9 +20,11 @@ from zoolearn.data.stream import Benchmark
 from zoolearn.data.task import Task
 from zoolearn.data.toys import blobs, pictures, toy_benchmark
 from zoolearn.errors import DataError, SettingsError
+from zoolearn.methods.a_gem import AGem
 from zoolearn.methods.bases.single_net import FineTune
 from zoolearn.methods.ensemble import Tally, Vote, vote_weights
 from zoolearn.methods.er import Er
+from zoolearn.methods.gem import Gem
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
@@ -31,7 +33,7 @@ from zoolearn.methods.registry import METHODS
 from zoolearn.nets.net import Net
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.results import Results
-from zoolearn.runs.run import run
+from zoolearn.runs.run import episodes, run
 from zoolearn.runs.spec import RunSpec
 from zoolearn.runs.store import RunFolder
 from zoolearn.testing import Subject, check_growth
@@ -456,6 +458,19 @@ def test_a_memory_of_rows_knows_the_task_of_rows_that_came_later():
     rows, owners = er.memory.columns["x"][: er.memory.filled], er.memory.columns["task"][: er.memory.filled]
     stripes = row_set(STRIPES.train.x)
     assert [int(owner) for owner in owners] == [0 if row_set(row[None]) <= stripes else 1 for row in rows]
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Gem, [4, 4]), (AGem, [12, 12])])
+def test_a_memory_holds_no_more_of_a_task_that_grew_also_after_a_restart(kind, most, tmp_path):
+    stream = Benchmark("toys", (FIRST, DOTS, THEN, replace(STRIPES, part=True), replace(DOTS, part=True)))
+    settings = {"memory_size": 4, "memory_per": "task" if kind is Gem else "class"}
+    whole, stopped, resumed = (learner_of(kind, **settings) for _ in range(3))
+    run(whole, stream)
+    list(islice(episodes(stopped, stream, tmp_path), 3))
+    run(resumed, stream, tmp_path)
+    assert sorted(len(batch.y) for batch in whole.memory.by_task()) == most
+    assert (resumed.memory.x.equal(whole.memory.x), resumed.memory.y.equal(whole.memory.y)) == (True, True)
+    assert resumed.arrived == whole.arrived
 
 
 def test_an_open_softmax_inherits_what_a_head_knew_before_its_task_grew(monkeypatch):

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from zoolearn.data.task import Examples, Task
@@ -31,6 +32,32 @@ def test_every_example_is_kept_equally_often():
     for seed in range(600):
         counts[Memory().keep(task("a"), 6, "task", seed).x[:, 0].long()] += 1
     chi_square = ((counts - 120) ** 2 / 120).sum() / (1 - 6 / 30)  # 29 degrees of freedom, draws without repeats
+    assert chi_square < 58  # one in a thousand
+
+
+@pytest.mark.parametrize("per", ["task", "class"])
+def test_the_bound_holds_for_a_task_that_grows_and_other_tasks_stay_as_they_are(per):
+    memory = Memory().keep(task("a"), 3, per, 0).keep(task("b"), 4, per, 1)
+    grown = memory.keep(task("a", 6), 3, per, 2, arrived=(10, 10, 10)).keep(task("a", 6), 3, per, 3, arrived=(12,) * 3)
+    sizes = [len(batch.y) for batch in memory.by_task()]
+    assert {batch.tasks[0]: len(batch.y) for batch in grown.by_task()} == dict(zip(("a", "b"), sizes, strict=True))
+    before, after = ({batch.tasks[0]: batch for batch in held.by_task()}["b"] for held in (memory, grown))
+    assert before.x.equal(after.x)
+    assert before.y.equal(after.y)
+
+
+@pytest.mark.parametrize("per", ["task", "class"])
+def test_every_row_of_a_task_that_grew_is_kept_equally_often(per):
+    arrivals, counts = torch.arange(30).split([18, 3, 9]), torch.zeros(30)
+    for seed in range(600):
+        memory, seen = Memory(), ()
+        for number, rows in enumerate(arrivals):
+            part = Examples(rows[:, None].float(), rows % 3)
+            memory = memory.keep(Task("a", part, part), 6 if per == "task" else 2, per, seed * 3 + number, seen)
+            seen = torch.bincount(torch.cat(arrivals[: number + 1]) % 3).tolist()
+        assert len(memory) == 6
+        counts[memory.x[:, 0].long()] += 1
+    chi_square = ((counts - 120) ** 2 / 120).sum() / (1 - 6 / 30)  # 29 degrees of freedom, or 27
     assert chi_square < 58  # one in a thousand
 
 

@@ -51,11 +51,11 @@ class Gem(WithMemory):
 
     def _train(self, task: Task) -> Work[Episode]:
         """Trains on the new task with projected gradients, then keeps some of it."""
-        net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
+        net, known = self.grow_net(task), [*self.classes, task.name]
         device = self.recipe.torch_device
         flat = Flat(net.trainable(known))
         memories = self.memory.to(device).by_task()
-        kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        kept = self.with_some(task, self.memory_size, self.memory_per)
         fewest = min((len(part.y) for part in kept.by_task()), default=0)  # also for the next task
         check_single_rows(net, "the size of a memory batch", fewest)
         gradients = torch.empty(len(memories), len(flat), device=device)

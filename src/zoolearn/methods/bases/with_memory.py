@@ -1,18 +1,20 @@
 """The base of methods that store a few examples of every task: for replay, or to constrain gradients."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from zoolearn.data.task import Task
+from zoolearn.data.task import Task, merge_classes
 from zoolearn.methods.bases.single_net import SingleNet
+from zoolearn.methods.ensemble import Arrived
 from zoolearn.methods.learner import Episode
 from zoolearn.methods.parts.flat import Flat
 from zoolearn.methods.parts.memory import Memory, Per
 from zoolearn.methods.parts.reservoir import Reservoir
-from zoolearn.methods.state import saved
+from zoolearn.methods.state import derived, saved
 from zoolearn.nets.net import Net
 from zoolearn.seeds import derive
 from zoolearn.settings import setting
@@ -25,6 +27,20 @@ class WithMemory(SingleNet):
     """One net, and a memory of some examples of every task."""
 
     memory: Memory = saved(default_factory=Memory)
+    arrived: dict[str, Arrived] = derived(default_factory=dict)  # of every task met
+
+    def with_some(self, task: Task, size: int, per: Per) -> Memory:
+        """The memory with up to `size` examples of a task, or of each of its classes; counts the rows that arrive."""
+        before = self.arrived.get(task.name, Arrived())
+        self.arrived[task.name] = before.after(task)
+        return self.memory.keep(task, size, per, self.episode_seed(), before.rows)
+
+    def rebuild(self, tasks: Sequence[Task]) -> None:
+        self.arrived, known = {}, dict[str, tuple[str, ...]]()
+        for task in tasks:
+            known[task.name] = merge_classes(known.get(task.name, ()), task.classes)
+            part = task.relabel(known[task.name])
+            self.arrived[task.name] = self.arrived.get(task.name, Arrived()).after(part)
 
     @property
     def stored_samples(self) -> int:
@@ -79,7 +95,7 @@ class GradientGuided(WithMemory):
         net, seed, known = self.grow_net(task), self.episode_seed(), [*self.classes, task.name]
         device = self.recipe.torch_device
         memory = (self.memory.with_one_head() if self.shared_head else self.memory).to(device)
-        kept = self.memory.keep(task, self.memory_size, self.memory_per, seed)
+        kept = self.with_some(task, self.memory_size, self.memory_per)
         next_rows = min(len(kept), self.memory_batch)  # what the next task would meet, before any training
         check_single_rows(net, "the size of a memory batch", next_rows)
         flat = Flat(net.trainable(known))

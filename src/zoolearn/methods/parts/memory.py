@@ -1,5 +1,6 @@
 """Episodic memory: a few stored training examples of every task."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,13 +31,35 @@ class Memory:
     def __len__(self) -> int:
         return len(self.y)
 
-    def keep(self, task: Task, size: int, per: Per, seed: int) -> "Memory":
-        """This memory and up to `size` examples of the task, or of each of its classes."""
+    def keep(self, task: Task, size: int, per: Per, seed: int, arrived: Sequence[int] = ()) -> "Memory":
+        """This memory and up to `size` examples of the task, or of each of its classes.
+
+        Of a task that grows, examples are drawn from the kept and the new ones, so that of all its rows each is kept
+        with the same chance; `arrived` are the earlier rows of each class, kept or not.
+        """
         rng = np.random.default_rng(derive(seed, "memory", task.name))
-        labels = task.train.y.numpy()
-        groups = [np.arange(len(labels))] if per == "task" else [np.flatnonzero(labels == c) for c in np.unique(labels)]
-        drawn = np.concatenate([rng.permutation(group)[:size] for group in groups])
-        return self.add(task.name, task.train.select(torch.from_numpy(np.sort(drawn))))
+        rows, others = self.take_out(task)
+        labels = rows.y.numpy() if per == "class" else np.zeros(len(rows), dtype=np.int64)
+        earlier = dict(enumerate(arrived if per == "class" else [sum(arrived)]))
+        drawn = []
+        for label in np.unique(labels):
+            group = np.flatnonzero(labels == label)
+            known, new = np.split(group, [np.searchsorted(group, len(rows) - len(task.train))])
+            before = max(len(known), earlier.get(label, 0))
+            count = min(size, before + len(new))
+            of_known = rng.hypergeometric(before, len(new), count) if before else 0
+            drawn += [rng.permutation(known)[:of_known], rng.permutation(new)[: count - of_known]]
+        return others.add(task.name, rows.select(torch.from_numpy(np.sort(np.concatenate(drawn)))))
+
+    def take_out(self, task: Task) -> "tuple[Examples, Memory]":
+        """What is kept of a task followed by its new examples, and the memory of all other tasks."""
+        if task.name not in self.tasks:
+            return task.train, self
+        place = self.tasks.index(task.name)
+        own, names = self.task_index == place, tuple(name for name in self.tasks if name != task.name)
+        index = self.task_index - (self.task_index > place).long()
+        rows = Examples(torch.cat([self.x[own], task.train.x]), torch.cat([self.y[own], task.train.y]))
+        return rows, Memory(names, self.x[~own], self.y[~own], index[~own])
 
     def add(self, task: str, chosen: Examples) -> "Memory":
         """This memory and these examples of a new task."""
