@@ -14,6 +14,7 @@ from zoolearn.cli import main
 from zoolearn.errors import Diverged, SettingsError
 from zoolearn.methods.registry import METHODS
 from zoolearn.runs.ahead import train
+from zoolearn.runs.jobs import Local, map_jobs
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import episodes, progress, run
 from zoolearn.runs.store import RunFolder
@@ -53,6 +54,24 @@ def test_workers_change_nothing_without_a_folder_either() -> None:
     alone, together = (run(learner_of(METHODS["isolated"]), tasks, workers=workers) for workers in (1, 2))
     assert alone.accuracy == together.accuracy
     assert [episode.loss for episode in alone.episodes] == [episode.loss for episode in together.episodes]
+
+
+def test_workers_train_on_the_threads_that_are_recorded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    places = []
+    monkeypatch.setattr(
+        "zoolearn.runs.ahead.map_jobs", lambda jobs, place: places.append(place) or map_jobs(jobs, place)
+    )
+    monkeypatch.setattr("zoolearn.runs.ahead.usable_cores", lambda: 2)
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        results = run(learner_of(METHODS["isolated"]), benchmark(2), workers=2)
+        assert results.environment["threads"] == threads
+    assert places == [Local(2, 1), Local(2, 2)]
+    assert [record.message for record in caplog.records] == [
+        "2 workers of 2 threads each wait for each other on 2 cores; set fewer threads or workers"
+    ]
 
 
 def test_episodes_come_in_order_and_count_the_seconds_of_their_workers(tmp_path: Path) -> None:

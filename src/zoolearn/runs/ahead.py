@@ -5,6 +5,7 @@ very end. So a run with workers is bit-equal to one without, episodes are commit
 survive Ctrl-C.
 """
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,6 +20,8 @@ from zoolearn.methods.isolated import Isolated
 from zoolearn.runs.jobs import Done, Failed, Job, Local, Report, map_jobs
 from zoolearn.training.checkpoints import Checkpoints
 from zoolearn.training.fit import Work
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
@@ -37,7 +40,12 @@ def train_ahead(
             task = benchmark[episode]
             name = task.name if len(seeds) == 1 else f"{task.name}, net {number}"
             jobs[seed] = Job(name, train, (blank_copy, task, seed, name))
-    threads = max(1, min(torch.get_num_threads(), usable_cores() // workers))
+    threads = torch.get_num_threads()  # other numbers round otherwise, and this one is recorded
+    if threads > 1 and threads * workers > usable_cores():
+        log.warning(
+            "%d workers of %d threads each wait for each other on %d cores; set fewer threads or workers",
+            *(workers, threads, usable_cores()),
+        )
     with closing(map_jobs(list(jobs.values()), Local(workers, threads))) as events:
         yield PretrainedTasks(learner, checkpoints, jobs, events)
 
