@@ -122,6 +122,30 @@ def test_what_was_trained_ahead_is_taken_up_and_not_trained_again(
     assert torch.equal(learner.predict_proba(task.test.x, task.name), alone.predict_proba(task.test.x, task.name))
 
 
+@pytest.mark.parametrize("every", [None, 1])
+def test_trainings_done_ahead_are_taken_up_without_workers_too_until_the_run_is_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int | None
+) -> None:
+    tasks = benchmark(4)
+    run(learner_of(METHODS["isolated"]), tasks, tmp_path / "whole")
+    stopped = episodes(learner_of(METHODS["isolated"]), tasks, tmp_path / "cut")
+    next(stopped)
+    stopped.close()  # type: ignore[attr-defined]
+    ahead = learner_of(METHODS["isolated"])
+    ahead.checkpoints = Checkpoints(tmp_path / "cut" / "checkpoints", every=100, final=True)
+    for number in (1, 3):
+        run_to_end(train(ahead, tasks[number], ahead.independent_trainings(number)[0], "ahead"))  # type: ignore[arg-type]
+    resumed = episodes(learner_of(METHODS["isolated"]), tasks, tmp_path / "cut", checkpoint_every=every)
+    trained = []
+    with embedded(monkeypatch) as passes:
+        for _ in resumed:
+            trained.append(any(training for _, training, _ in passes))
+            passes.clear()
+    assert trained == [False, False, True, False]  # the first was there
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "cut")
+    assert not [name for name in contents(tmp_path / "cut") if name.startswith("checkpoints")]
+
+
 def test_a_training_that_diverges_ends_the_run_where_it_would_with_one_worker(tmp_path: Path) -> None:
     wild = Recipe(epochs=4, batch_size=8, lr=1e25, device="cpu")
     messages = []

@@ -47,7 +47,7 @@ def train_ahead(
             *(workers, threads, usable_cores()),
         )
     with closing(map_jobs(list(jobs.values()), Local(workers, threads))) as events:
-        yield PretrainedTasks(learner, checkpoints, jobs, events)
+        yield PretrainedTasks(learner, jobs, events)
 
 
 class PretrainedTasks:
@@ -56,11 +56,10 @@ class PretrainedTasks:
     def __init__(
         self,
         learner: Isolated,
-        checkpoints: Checkpoints,
         jobs: dict[int, Job],
         events: Iterator[Report | Done | Failed],
     ) -> None:
-        self.learner, self.checkpoints, self.jobs, self.events = learner, checkpoints, jobs, events
+        self.learner, self.jobs, self.events = learner, jobs, events
         self.ended: dict[Job, Done | Failed] = {}
 
     def wait(self, episode: int) -> Work[None]:
@@ -77,11 +76,6 @@ class PretrainedTasks:
             if isinstance(end, Failed):
                 end.error.add_note(end.trace)  # where it was raised, in the worker
                 raise end.error
-
-    def discard(self, episode: int) -> None:
-        """Removes the checkpoints of a committed episode."""
-        for seed in self.learner.independent_trainings(episode):
-            self.checkpoints.path(seed).unlink(missing_ok=True)
 
 
 def train(learner: Isolated, task: Task, seed: int, name: str) -> Work[None]:

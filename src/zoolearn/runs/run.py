@@ -2,11 +2,10 @@
 
 import logging
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,10 +30,10 @@ from zoolearn.runs.results import Results
 from zoolearn.runs.results_file import ResultsFile
 from zoolearn.runs.settings import flatten
 from zoolearn.runs.source import count_parameters, digest_code
-from zoolearn.runs.state import Changes, restore, save, saved_types
+from zoolearn.runs.state import restore, save, saved_types
 from zoolearn.runs.step_log import Log, StepLog, tensorboard
 from zoolearn.runs.store import RunFolder
-from zoolearn.training.checkpoints import Checkpoints
+from zoolearn.runs.under_way import discard_trainings, is_isolated, save_trainings, with_workers
 from zoolearn.training.clock import clock
 from zoolearn.training.fit import Progress, Work
 
@@ -159,12 +158,12 @@ def _episodes(
             results.environment = results.sittings[0]["environment"]
         _resume(learner, benchmark, folder, results)
     _begin_sitting(results, folder, command, code, exact=exact)
-    if folder is not None and checkpoint_every is not None:
-        learner.checkpoints = Checkpoints(folder.checkpoints, checkpoint_every, carried=Changes(learner))
+    if folder is not None:
+        save_trainings(learner, folder.checkpoints, checkpoint_every)
     if results.accuracy:
         yield results
     with ExitStack() as stack:
-        ahead = stack.enter_context(_train_ahead(learner, benchmark, folder, checkpoint_every, workers))
+        ahead = stack.enter_context(with_workers(learner, benchmark, folder, checkpoint_every, workers))
         file = ResultsFile(results, folder.path) if folder is not None else None
         if file is not None:
             stack.callback(file.complete)
@@ -184,32 +183,12 @@ def _episodes(
             _add_row(results, episode, changed)
             _measure_costs(results, learner, benchmark)
             if folder is not None and file is not None:
-                under_way = ahead is not None and not results.finished
+                under_way = is_isolated(learner) and not results.finished
                 kept = (episode, changed, results.costs, save(learner), results.untold, results.unique)
                 folder.commit(number, *kept, grows=learner.grows, under_way=under_way)
                 file.update()
-            if ahead is not None:
-                ahead.discard(number - 1)
+            discard_trainings(learner, number - 1)
             yield results
-
-
-@contextmanager
-def _train_ahead(
-    learner: Learner, benchmark: Benchmark, folder: RunFolder | None, checkpoint_every: int | None, workers: int
-) -> "Iterator[PretrainedTasks | None]":
-    if workers < 1:
-        raise SettingsError(f"workers is {workers}; give 1 or more")
-    from zoolearn.methods.isolated import Isolated  # whose nets need their own task alone
-
-    in_parts = any(task.part for task in benchmark)  # parts depend on earlier ones
-    if workers == 1 or in_parts or learner.episode == len(benchmark) or not isinstance(learner, Isolated):
-        yield None
-        return
-    from zoolearn.runs.ahead import train_ahead  # it imports the job engine
-
-    with ExitStack() as stack:
-        path = folder.checkpoints if folder is not None else Path(stack.enter_context(TemporaryDirectory()))
-        yield stack.enter_context(train_ahead(learner, benchmark, workers, path, checkpoint_every))
 
 
 def _one_episode(
