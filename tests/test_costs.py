@@ -9,6 +9,7 @@ from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.data.stream import Benchmark
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.methods.progressive import Progressive
 from zoolearn.methods.registry import METHODS
 from zoolearn.nets.net import passed
 from zoolearn.runs.results import Results
@@ -47,6 +48,13 @@ def test_a_zoo_is_charged_for_what_it_trains_on_and_asks(settings, warm, trained
     results = run(learner_of(ModelZoo, recipe, **own), STREAM)
     assert (results.rows_trained, results.rows_asked) == pytest.approx((ROWS * trained, ROWS * asked))
     assert results.passes == pytest.approx(passes)
+
+
+@pytest.mark.parametrize("flips", [1, 2])
+def test_a_column_asks_all_older_ones_in_training_and_for_an_answer(flips):
+    results = run(learner_of(Progressive, Recipe(**ONCE, flip_tta=flips == 2)), STREAM)
+    assert (results.rows_trained, results.rows_asked) == (ROWS * 3, ROWS * (1 + 2))
+    assert results.passes == pytest.approx(flips * (1 + 2 + 3) / 3)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -15,7 +15,7 @@ from zoolearn.methods.bases.task_net import Norm, sequence
 from zoolearn.methods.learner import Episode, Learner
 from zoolearn.methods.state import saved
 from zoolearn.nets.backbones import Backbone, Shape, backbone_name
-from zoolearn.nets.net import Net
+from zoolearn.nets.net import Net, passed
 from zoolearn.settings import setting
 from zoolearn.training.fit import OPTIMIZERS, Work
 
@@ -128,7 +128,10 @@ class Progressive(Learner):
         return Episode((task.name,), None, loss)
 
     def new_net(self, tasks: Iterable[Task], seed: int, backbone: Backbone | None = None) -> Net:
-        return super().new_net(tasks, seed, backbone or self._after(self.columns))
+        rows = passed.rows.copy()
+        net = super().new_net(tasks, seed, backbone or self._after(self.columns))
+        passed.rows = rows  # a look at the shapes is no cost
+        return net
 
     def _after(self, columns: Sequence[Net]) -> Backbone:
         """The backbone of a column after these."""
@@ -196,10 +199,11 @@ class Column(nn.Module):
                 _open_shortcut(site.layer)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features of this column and of all older ones."""
+        """The features of this column and of all older ones, finished nets that are shown the rows in training too."""
         older_traces: list[Trace] = []
         with torch.no_grad():
             for column in self.older:
+                passed.rows["asked"] += len(x)
                 older_traces.append(column.trace_through(x, older_traces))
         own = self.trace_through(x, older_traces)
         return torch.cat([own.features, *(trace.features for trace in older_traces)], dim=1)
