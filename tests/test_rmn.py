@@ -9,7 +9,7 @@ from torch import nn
 from toys import TINY, benchmark, pictures, same, show
 from zoolearn.errors import SettingsError
 from zoolearn.methods.bases.task_net import TaskNorm, begin_task, parts
-from zoolearn.methods.rmn import MappedLayer, Rmn, with_norms
+from zoolearn.methods.rmn import MappedLayer, Rmn, Selection, with_norms
 from zoolearn.nets.backbones import small_conv
 from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.nets.published import resnet18_s
@@ -119,6 +119,13 @@ def test_what_was_pruned_never_comes_back(optimizer, monkeypatch):
     recipe = replace(HARSH, epochs=5, lr=0.5 if optimizer == "sgd" else 0.05, optimizer=optimizer)
     show(Rmn(backbone=mlp_100, recipe=recipe), [pictures()])
     assert len(seen) == 2 * (3 + 1)  # two layers; before each of the last three epochs, and at the end
+
+
+@pytest.mark.parametrize(("epochs", "share"), [(10, 0.8), (10, 0.7), (5, 0.6), (3, 0.0), (3, 1.0)])
+def test_the_share_of_epochs_that_prune_is_not_rounded_up(epochs, share):
+    learner = Rmn(backbone=mlp_100, recipe=replace(HARSH, epochs=epochs), prune_share=share)
+    task = pictures()
+    assert epochs - Selection(learner, learner.grow_net(task), task).first_pruned == round(share * epochs)
 
 
 def test_a_layer_whose_weights_are_all_small_does_not_die():

@@ -185,7 +185,7 @@ class Selection:
         self.layers = parts(net, MappedLayer)
         self.sparsity = learner.sparsity
         self.steps = steps_per_epoch(len(task.train), learner.recipe.batch_size)
-        self.first_pruned = math.floor(learner.recipe.epochs * (1 - learner.prune_share))
+        self.first_pruned = math.floor(learner.recipe.epochs * (1 - learner.prune_share) + 1e-9)  # against rounding
         movable = net.trainable([task.name])
         free = {id(layer.shared): (~layer.frozen()).to(layer.shared.dtype) for layer in self.layers}
         maps = {id(layer.relevance) for layer in self.layers}
