@@ -41,6 +41,7 @@ from zoolearn.training.batches import Batch
 from zoolearn.training.fit import cross_entropy
 from zoolearn.training.predict import average, combine, complete, compute_features, probabilities
 from zoolearn.zoo.auto_epochs import OwnedZoo
+from zoolearn.zoo.disk.arrivals import Arrival, TaskEntry
 from zoolearn.zoo.disk.lazy import LazyDict, LazyList
 
 OLD, ALL = ("cat", "dog"), ("cat", "dog", "fox")
@@ -118,6 +119,17 @@ def test_a_member_that_saw_few_rows_of_a_class_counts_for_no_more_once_many_have
     said = votes_of(2, 3)
     tally = Tally("", ALL).add(said[0], few, 1).add(said[1], grown, 2)
     assert torch.allclose(tally.mean, (0.05 * said[0] + said[1]) / 1.05)
+
+
+def test_a_class_without_any_row_silences_nobody_in_runs_and_in_zoos():
+    wanted = pytest.approx([50 / 80, 0.0, 1.0])
+    seen, now = [(50, 50, 0), (50, 0, 0), (80, 50, 0)], (80, 50, 0)
+    assert vote_weights([Vote(1.0, ALL, arrived=rows) for rows in seen]) == wanted
+    for then, share in zip(seen, (50 / 80, 0.0, 1.0), strict=True):
+        more = {name: late - early for name, early, late in zip(ALL, then, now, strict=True) if late > early}
+        first = Arrival("pets", 1, ALL, (), dict(zip(ALL, then, strict=True)), None, None)
+        later = [Arrival("pets", 2, (), (), more, None, None)] if more else []
+        assert TaskEntry("pets", (first, *later)).share_seen(1) == pytest.approx(share)
 
 
 def test_a_tally_of_votes_is_what_the_voters_say_together():

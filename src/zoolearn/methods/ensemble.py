@@ -148,8 +148,8 @@ def vote_weights(votes: Sequence["Vote | Votes"]) -> list[float]:
 
 
 def share_seen(then: Sequence[float], now: Sequence[float]) -> float:
-    """The share of rows of today that had arrived then, of all or of the class that has grown most since."""
-    return 1.0 if then == now else min([sum(then) / sum(now), *(a / (b or 1) for a, b in zip(then, now, strict=False))])
+    """The share of rows of today that had arrived then, of all or of the class that has grown most since, if that is less."""
+    return 1.0 if then == now else min([sum(then) / sum(now), *(a / b for a, b in zip(then, now, strict=False) if b)])
 
 
 @dataclass(frozen=True, eq=False)

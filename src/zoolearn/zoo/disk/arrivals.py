@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from zoolearn.methods.ensemble import share_seen
 from zoolearn.zoo.disk.journal import Digest
 from zoolearn.zoo.settings import Name
 
@@ -220,8 +221,5 @@ class TaskEntry:
         return tuple(then) if not gone else tuple(rows * max(0.0, 1 - gone / sum(then)) for rows in then)
 
     def share_seen(self, episode: int) -> float:
-        """`rows_seen` as a share of all that have arrived, or that of the class that has grown most since, if that is less."""
-        if self.latest <= episode:
-            return 1.0
-        seen, now = self.rows_seen(episode), self.arrived.values()
-        return min([sum(seen) / sum(now), *(then / rows for then, rows in zip(seen, now, strict=False) if rows)])
+        """`rows_seen` as a share of all that have arrived, as it weighs the vote of a member of that episode."""
+        return share_seen(self.rows_seen(episode), tuple(self.arrived.values()))
