@@ -18,6 +18,7 @@ from zoolearn.training.fit import run_to_end
 from zoolearn.training.step import Step
 from zoolearn.zoo.changes.pruning import delete_silenced
 from zoolearn.zoo.disk.index import Index
+from zoolearn.zoo.learning.recall import StoredVotes
 from zoos import HAZY, TASKS, alike, answers, small_zoo, stray_files
 
 pytestmark = pytest.mark.slow  # zoos are grown
@@ -110,6 +111,21 @@ def test_what_forgetting_cost_the_other_tasks_is_told(tmp_path, capsys, drop) ->
     after = {task: zoolearn.open(zoo.path).measure(task).accuracy for task in before if task != name}
     assert changes == {task: round(100 * (after[task] - before[task]), 1) for task in remade}
     assert any(changes.values()), "or this shows nothing"
+
+
+def test_what_forgetting_cost_is_found_with_the_votes_on_one_task_in_memory(tmp_path, monkeypatch) -> None:
+    zoo, held = small_zoo(tmp_path / "zoo", TASKS, weigh=uniform), []
+
+    class Watched(StoredVotes):
+        def answer(self, task: str, *when: int) -> torch.Tensor:
+            found = super().answer(task, *when)
+            held.append({name for _, name in self.files})
+            return found
+
+    monkeypatch.setattr("zoolearn.zoo.learning.gate.StoredVotes", Watched)
+    changes = zoo.forget(TASKS[1].name).changes
+    assert len(changes) > 1
+    assert held == [{name} for name in changes for _ in range(2)]
 
 
 def test_with_limited_replay_a_retrained_member_votes_by_the_share_that_it_saw(tmp_path) -> None:

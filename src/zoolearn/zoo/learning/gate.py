@@ -26,11 +26,15 @@ def _change(votes: StoredVotes, before: Index, task: str) -> Change:
 
 def compare_remade(folder: ZooFolder, before: Index, after: Index, tasks: Sequence[str]) -> dict[str, Change]:
     """The changes of accuracy of tasks of whose members some were trained again or removed; rows are those held out of both."""
-    was, now = StoredVotes(folder, before), StoredVotes(folder, after)
-    labels = {name: load_labels(folder, after.tasks[name], "test") for name in tasks}
-    return {
-        name: Change.between(was.answer(name), now.answer(name), labels[name]) for name in tasks if len(labels[name])
-    }
+    changes = {}
+    for name in tasks:
+        labels = load_labels(folder, after.tasks[name], "test")
+        if len(labels):
+            was, now = (
+                StoredVotes(folder, index).answer(name) for index in (before, after)
+            )  # votes are let go at once
+            changes[name] = Change.between(was, now, labels)
+    return changes
 
 
 def _count_rows_of_before(after: Index, before: Index, task: str) -> int:
