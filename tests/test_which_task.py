@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import zoolearn
-from toys import TINY, benchmark, blobs, contents, learner_of, show
-from zoolearn.beyond.distil import iter_distil
+from toys import TINY, benchmark, blobs, contents, learner_of, net_for, pictures, show
+from zoolearn.beyond.distil import iter_distil, soft_cross_entropy, soft_targets
 from zoolearn.beyond.task_inference import EVIDENCE, WhichTask, by_distance, inferred_accuracy
 from zoolearn.beyond.warm_start import WarmStart
 from zoolearn.cli import main
@@ -17,7 +17,9 @@ from zoolearn.lab.judge import iter_judge
 from zoolearn.lab.paper.judged import load_judged
 from zoolearn.methods.learner import accuracy
 from zoolearn.methods.model_zoo import ModelZoo
+from zoolearn.nets.perceptrons import mlp_100
 from zoolearn.runs.results import Results
+from zoolearn.training.batches import Batch
 from zoolearn.training.fit import run_to_end
 from zoolearn.training.predict import probabilities
 from zoolearn.training.recipe import Recipe
@@ -181,6 +183,24 @@ def test_distilling_learns_what_the_zoo_says_or_the_labels_as_far_as_it_is_told(
     )
     assert by_answers > 0.8
     assert by_labels < 0.2
+
+
+def test_targets_of_distilling_are_as_wide_as_the_widest_task_and_each_row_is_taught_its_own():
+    tasks = [pictures(name, classes, 4) for name, classes in (("dots", 2), ("rings", 4), ("waves", 3))]
+    zoo = show(learner_of(ModelZoo, tasks_per_episode=2), tasks)
+    targets = soft_targets(zoo, tasks, labels=0.25)
+    assert targets.shape == (4 * (2 + 4 + 3), 4)
+    net, places = net_for(tasks, mlp_100), torch.tensor([1, 9, 35, 22, 30, 7])
+    owners = torch.tensor([0, 1, 2, 1, 2, 0])
+    rows, names = torch.cat([task.train.x for task in tasks]), tuple(task.name for task in tasks)
+    batch = Batch(rows[places], torch.zeros_like(places), owners, names, places)
+    losses = []
+    for place, task in zip(places.tolist(), [tasks[owner] for owner in owners.tolist()], strict=True):
+        row = place - sum(len(before.train) for before in tasks[: tasks.index(task)])
+        wanted = 0.75 * zoo.answer(task.train.x[row : row + 1], task.name)[0]
+        wanted[task.train.y[row]] += 0.25
+        losses.append(-(wanted * net(task.train.x[row : row + 1], task.name)[0].log_softmax(0)).sum())
+    assert torch.allclose(soft_cross_entropy(net, batch, targets), torch.stack(losses).mean(), atol=1e-5)
 
 
 def test_a_zoo_is_distilled_into_one_member_of_a_new_zoo(tmp_path):
