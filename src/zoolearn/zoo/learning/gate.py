@@ -30,9 +30,7 @@ def compare_remade(folder: ZooFolder, before: Index, after: Index, tasks: Sequen
     for name in tasks:
         labels = load_labels(folder, after.tasks[name], "test")
         if len(labels):
-            was, now = (
-                StoredVotes(folder, index).answer(name) for index in (before, after)
-            )  # votes are let go at once
+            was, now = (StoredVotes(folder, index).answer(name) for index in (before, after))  # votes are let go
             changes[name] = Change.between(was, now, labels)
     return changes
 
