@@ -51,17 +51,14 @@ class Member:
 
 @dataclass(frozen=True)
 class Arrived:
-    """How many training rows of each class of a task have arrived, and how many classes it began with."""
+    """How many training rows of each class of a task have arrived."""
 
     rows: tuple[int, ...] = ()
-    first_classes: int = 0
 
     def after(self, part: Task) -> "Arrived":
         """The counts once a further part of the task has arrived."""
         rows = torch.bincount(part.train.y, minlength=len(part.classes)).tolist()
-        return Arrived(
-            tuple(map(sum, zip_longest(self.rows, rows, fillvalue=0))), self.first_classes or len(part.classes)
-        )
+        return Arrived(tuple(map(sum, zip_longest(self.rows, rows, fillvalue=0))))
 
 
 @dataclass(kw_only=True, eq=False)

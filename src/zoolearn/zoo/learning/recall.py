@@ -207,7 +207,7 @@ def load_learner(
 
 def count_arrived(task: TaskEntry) -> Arrived:
     """The rows of a task that have arrived, as a learner counts them."""
-    return Arrived(tuple(task.arrived[name] for name in task.classes), len(task.arrivals[0].classes))
+    return Arrived(tuple(task.arrived[name] for name in task.classes))
 
 
 def _ask_voters(index: Index, learner: OwnedZoo, net_of: NetOf, task: str) -> Votes:
