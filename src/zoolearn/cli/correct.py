@@ -14,7 +14,7 @@ from rich.text import Text
 from zoolearn.cli import output
 from zoolearn.cli.asking import confirm
 from zoolearn.cli.bars import follow, take_threads
-from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, about, flag, parse
+from zoolearn.cli.flags import EpisodeEpochs, TaskName, ZooPath, flag, optional, parse
 from zoolearn.cli.outcome import on_kept_rows, show_other_tasks, show_outcome
 from zoolearn.cli.scores import show_scores
 from zoolearn.errors import DataError, SettingsError
@@ -37,9 +37,11 @@ class CorrectOptions:
 
     folder: ZooPath
     name: TaskName
-    file: Annotated[Path | None, tyro.conf.Positional, about("rows, and the labels they should have", "FILE.csv")] = (
-        None
-    )
+    file: Annotated[
+        Path | None,
+        tyro.conf.Positional,
+        optional("[FILE.csv]", "rows, and the labels they should have", "none, with --list"),
+    ] = None
     list: bool = flag("print the stored rows of the task as a table to edit, and stop", default=False)
     purge: bool = flag("permanently: retrain every member that saw the rows; no way back", default=False)
     yes: bool = flag("do not ask before a purge", default=False)

@@ -25,7 +25,7 @@ class ExportOptions:
     """What to write."""
 
     folder: ZooPath
-    name: Annotated[str | None, tyro.conf.Positional, optional("NAME", "the task", "every task, a file each")] = None
+    name: Annotated[str | None, tyro.conf.Positional, optional("[NAME]", "the task", "every task, a file each")] = None
     to: Literal["onnx", "torch"] = flag("torch: load it with torch.export.load", default="onnx")
     out: Path | None = flag("the file to write; without NAME, a folder", "FILE", "NAME.onnx or NAME.pt2, here")
     int8: bool = flag(

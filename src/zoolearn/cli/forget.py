@@ -32,7 +32,7 @@ class ForgetOptions:
 
     folder: ZooPath
     name: Annotated[
-        str | None, tyro.conf.Positional, optional("NAME", "the task", "with --rows, every task that has them")
+        str | None, tyro.conf.Positional, optional("[NAME]", "the task", "with --rows, every task that has them")
     ] = None
     label: Annotated[
         str | None,

@@ -51,7 +51,11 @@ class NewOptions:
     features: str | None = flag(
         "learn from features of pictures by an ONNX file, or of texts by wordllama:", "FILE|NAME", "none"
     )
-    preset: str | None = flag("paper, or beyond: the settings past the paper that were found best", "NAME", "paper")
+    preset: str | None = flag(
+        "paper, beyond (most accurate), beyond-fast (one pass an answer), or another of `zoo list --presets`",
+        "NAME",
+        "paper",
+    )
     adopt: Path | None = flag(
         "make the zoo of a finished `zoo run model-zoo` instead, with its settings", "RUN", "none"
     )

@@ -32,7 +32,7 @@ class ShowOptions:
 
     folder: ZooPath
     name: Annotated[
-        str | None, tyro.conf.Positional, optional("NAME", "a task: its classes and what it mistakes", "all tasks")
+        str | None, tyro.conf.Positional, optional("[NAME]", "a task: its classes and what it mistakes", "all tasks")
     ] = None
     everything: All = False
 
