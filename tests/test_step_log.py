@@ -10,6 +10,7 @@ from zoolearn import METHODS
 from zoolearn.cli import main
 from zoolearn.errors import SettingsError
 from zoolearn.lab.report import find_runs
+from zoolearn.runs import step_log
 from zoolearn.runs.execute import Plan
 from zoolearn.runs.results import Results
 from zoolearn.runs.run import progress, run
@@ -61,6 +62,15 @@ def test_the_last_evaluation_inside_an_episode_is_the_one_after_it(tmp_path):
         assert tested == dict(zip(results.tasks, row, strict=False))
     logged(learner_of(METHODS["fine-tune"], RECIPE), tmp_path / "few", Log(evaluate_every=2))
     assert [line["epoch"] for line in lines(tmp_path / "few")] == [2, 2]
+
+
+def test_what_a_log_asks_takes_no_time_of_the_run(tmp_path, monkeypatch):
+    asked, right = [], step_log._right  # each of its questions takes a second of a processor, and nothing else does
+    monkeypatch.setattr(step_log, "_right", lambda net, batch: (asked.append(1), right(net, batch))[1])
+    monkeypatch.setattr("zoolearn.training.clock.process_time", lambda: float(len(asked)))
+    results = logged(learner_of(METHODS["fine-tune"], RECIPE), tmp_path, Log(every=1))
+    assert asked
+    assert results.processor_seconds == 0
 
 
 def test_workers_write_the_same_lines(tmp_path):
