@@ -9,9 +9,11 @@ from zoolearn.data.datasets import near_duplicates as published
 from zoolearn.data.datasets.dataset import DataSet, near_duplicates
 from zoolearn.data.task import Examples
 from zoolearn.methods.bases.single_net import FineTune
+from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.learner import accuracy
+from zoolearn.nets.net import passed
 from zoolearn.runs.results import Results
-from zoolearn.runs.run import run
+from zoolearn.runs.run import accuracy_on_unique_rows, run
 
 COPIES = (0, 3, 4)
 
@@ -53,6 +55,14 @@ def test_a_run_tells_its_accuracy_without_them_also_when_it_is_read_again(tmp_pa
     assert Results.load(tmp_path / "run").unique == results.unique
     again = run(learner_of(FineTune), replace(TOYS, near_duplicates=COPIED), tmp_path / "run")
     assert again.unique == results.unique
+
+
+def test_nets_that_are_frozen_are_not_asked_again():
+    zoo = learner_of(Isolated)
+    run(zoo, TOYS)
+    before = passed.rows.copy()
+    assert accuracy_on_unique_rows(zoo, replace(TOYS, near_duplicates=COPIED)).keys() == COPIED.keys()
+    assert passed.rows == before
 
 
 def test_where_nobody_has_looked_and_where_training_rows_judge_nothing_is_told():

@@ -321,6 +321,6 @@ def accuracy_on_unique_rows(learner: Learner, benchmark: Benchmark) -> dict[str,
     for task in benchmark:
         unique = torch.ones(len(task.test), dtype=torch.bool)
         unique[list(benchmark.near_duplicates[task.name])] = False
-        answers = learner.answer(task.test.x, task.name)  # of all rows: a batch may matter
+        answers = learner.test_answers(task)  # of all rows, which were asked about already
         found[task.name] = accuracy(answers[unique], task.test.y[unique])
     return found
