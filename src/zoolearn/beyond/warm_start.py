@@ -50,7 +50,7 @@ class WarmStart:
     open_softmax: bool = setting(False, "train one softmax over the classes of all heads, and inherit the heads")
     read_layers: bool = setting(False, "let heads that are fitted read the layers inside the net, too")
     supersede: bool = setting(
-        False, "let the newest member (of each chain) that had a task's data in full answer alone for it"
+        False, "let the newest members that had a task's data in full, as many as chains, answer alone for it"
     )
     chains: int = setting(
         1, "chains of members that take turns, each beginning where the last of its chain ended", least=1
