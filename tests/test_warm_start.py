@@ -18,7 +18,7 @@ from zoolearn.beyond.voting import collect_outputs, member_stats
 from zoolearn.beyond.warm_start import WarmStart, open_cross_entropy
 from zoolearn.cli import main
 from zoolearn.data.task import Examples
-from zoolearn.errors import DataError, SettingsError
+from zoolearn.errors import DataError, Diverged, SettingsError
 from zoolearn.methods.ensemble import Tally, Vote
 from zoolearn.methods.isolated import Isolated
 from zoolearn.methods.model_zoo import ModelZoo
@@ -694,3 +694,11 @@ def test_a_preset_sets_a_new_zoo_up_and_flags_have_their_say(tmp_path, capsys):
         with pytest.raises(SystemExit):
             main(["new", str(tmp_path / "other"), *wrong])
     assert "chains is 3, but it counts with --grow warm-start only" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("rows", [5, 50])
+@pytest.mark.parametrize("size", [1e30, float("nan"), float("inf")])
+def test_features_of_a_net_that_diverged_are_told_as_such(rows, size):
+    features = size * torch.randn(rows, 8, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(Diverged, match="a smaller learning rate may help"):
+        fit_head(features, torch.arange(rows) % 2, classes=2)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from zoolearn.data.task import Examples
+from zoolearn.errors import Diverged
 from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
@@ -63,10 +64,16 @@ def fit_head(features: Tensor, labels: Tensor, classes: int, blocks: Sequence[in
 
 def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:
     """The principal axes of the rows, and the sums of squares along them."""
-    if len(x) < x.shape[1]:
-        _, deviations, axes = torch.linalg.svd(x, full_matrices=False)
-        return deviations.square(), axes.T
-    variances, axes = torch.linalg.eigh(x.T @ x)
+    try:
+        if len(x) < x.shape[1]:
+            _, deviations, axes = torch.linalg.svd(x, full_matrices=False)
+            variances, axes = deviations.square(), axes.T
+        else:
+            variances, axes = torch.linalg.eigh(x.T @ x)
+    except RuntimeError:  # torch's LinAlgError, of numbers that are not finite, or nearly so
+        variances, axes = torch.full((1,), torch.nan), x
+    if not bool(variances.isfinite().all()):
+        raise Diverged("features are so large that no head can be fitted to them; a smaller learning rate may help")
     return variances.clamp_min(0.0), axes
 
 
