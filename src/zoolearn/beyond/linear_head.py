@@ -70,7 +70,7 @@ def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:
             variances, axes = deviations.square(), axes.T
         else:
             variances, axes = torch.linalg.eigh(x.T @ x)
-    except RuntimeError:  # torch's LinAlgError, of numbers that are not finite, or nearly so
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined] # numbers are not finite, or nearly so
         variances, axes = torch.full((1,), torch.nan), x
     if not bool(variances.isfinite().all()):
         raise Diverged("features are so large that no head can be fitted to them; a smaller learning rate may help")
