@@ -19,6 +19,7 @@ from zoolearn.nets.net import Net
 from zoolearn.training.predict import compute_features
 from zoolearn.training.recipe import Recipe
 
+TOO_LARGE = "features are so large that no head can be fitted to them; a smaller learning rate may help"
 STRENGTHS = (0.03, 0.1, 0.3, 1.0)  # of L2 regularisation, in units of the features' mean variance
 STEPS = 12
 AT_ONCE = 2**21  # logits of all rows for strengths that are fitted together; more classes than that take turns
@@ -70,10 +71,10 @@ def _principal_axes(x: Tensor) -> tuple[Tensor, Tensor]:
             variances, axes = deviations.square(), axes.T
         else:
             variances, axes = torch.linalg.eigh(x.T @ x)
-    except torch.linalg.LinAlgError:  # type: ignore[attr-defined] # numbers are not finite, or nearly so
-        variances, axes = torch.full((1,), torch.nan), x
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined] # numbers are not finite, or nearly so
+        raise Diverged(TOO_LARGE) from error
     if not bool(variances.isfinite().all()):
-        raise Diverged("features are so large that no head can be fitted to them; a smaller learning rate may help")
+        raise Diverged(TOO_LARGE)
     return variances.clamp_min(0.0), axes
 
 
